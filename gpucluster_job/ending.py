@@ -52,7 +52,7 @@ def stop_reason(settings: Settings, log_start: int, lost_node: str | None) -> st
     """slurmstepd writes to the log why Slurm ends a job. srun knows which node was lost. EC2 announces some
     ends."""
     announced = _announced(settings)
-    if announced and (lost_node or _is_near(announced)):
+    if announced and (announced.startswith(f"{lost_node} ") or _is_near(announced)):
         return announced
     if lost_node:
         return f"lost the node {lost_node}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -33,6 +33,9 @@ class End:
     """Reason of the node and of its jobs, such as `spot: EC2 will terminate it at 2026-01-31T12:00:00Z`."""
     drain_before: timedelta
     """From so long before, Slurm gives the node no further job."""
+    state: str = "power_down_asap"
+    """What `scontrol` sets then: power_down_asap, or drain, if a node that is powered down would be launched again in
+    the same place."""
 
 
 def utc(at: datetime) -> str:
@@ -47,31 +50,43 @@ class Watch:
         self._reason = ""
         self._tries = Counter[tuple[str, str]]()
 
-    def before(self, end: End, now: datetime) -> None:
+    def before(self, end: End, now: datetime, jobs: Sequence[slurm.Running], *, drain: bool = True) -> None:
+        """jobs: those that run on the node. drain: false if somebody else has drained it: powering it down would end
+        that."""
         left = end.at - now
-        if left <= end.drain_before:
-            self.power_down(end.words)
-        for job in slurm.running_on(self._node):
+        if drain and left <= end.drain_before:
+            self.take_away(end.words, end.state)
+        for job in jobs:
             script = scripts.text(job)
             if left <= max(SIGNAL_BEFORE, scripts.signal_before(script)):
                 self._announce(job, end, script)
             if left <= REQUEUE_BEFORE and not scripts.shrinks(script):
                 self._once(job, "requeue", lambda job_id: slurm.job("requeue", job_id))
 
-    def power_down(self, reason: str) -> None:
+    def take_away(self, reason: str, state: str = "power_down_asap") -> None:
         """Running jobs continue."""
         if self._reason != reason:
             log.info("%s: %s", self._node, reason)
-            slurm.update([self._node], state="power_down_asap", reason=reason)
+            slurm.update([self._node], state=state, reason=reason)
             self._reason = reason
 
     def _announce(self, job: slurm.Running, end: End, script: str) -> None:
-        """The comment becomes the reason in the job's result."""
+        """The comment becomes the reason in the job's result. It also shows that another of the job's nodes, or this
+        program before it was restarted, has announced the end: a job gets one signal, not one from each node."""
+        if self._tries[job.run, "comment"] >= TRIES or self._is_announced(job):
+            return
         why = f"run {job.restarts}: {self._node} was lost: {end.words}"
         self._once(job, "comment", lambda job_id: slurm.comment(job_id, why))
         if name := scripts.signal(script):
             # A heterogeneous job's script gets it, and its other parts refuse it (job_mgr.c: het_job_signal).
             self._once(job, "signal", lambda job_id: slurm.signal(job_id, name), tries=1)
+
+    def _is_announced(self, job: slurm.Running) -> bool:
+        try:
+            return slurm.has_comment(job)
+        except slurm.SlurmError as error:
+            log.warning("job %s: %s", job.job_id, error)
+            return False
 
     def _once(self, job: slurm.Running, step: str, do: Callable[[str], None], tries: int = TRIES) -> None:
         """One job's refusal must not block the others."""

@@ -17,11 +17,14 @@ _SHRINKS = re.compile(r"^#SBATCH --no-kill\b", re.MULTILINE)
 
 def text(job: slurm.Running) -> str:
     """Its first lines; empty if it has none, or if it is no file."""
-    path = Path(job.script)
-    if not path.is_file():
+    try:
+        path = Path(job.script)
+        if not path.is_file():
+            return ""
+        with path.open(errors="replace") as file:
+            return file.read(_BYTES)
+    except OSError:  # such as a name that is too long, or a file system that is gone
         return ""
-    with path.open(errors="replace") as file:
-        return file.read(_BYTES)
 
 
 def signal(script: str) -> str:

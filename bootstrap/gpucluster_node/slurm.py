@@ -171,11 +171,15 @@ def requeued() -> list[Requeued]:
 @dataclass(frozen=True)
 class Running:
     job_id: str
-    """A heterogeneous job's first part has the script, and Slurm requeues no other part (job_mgr.c: _job_requeue)."""
+    """A heterogeneous job's first part has the script, and Slurm requeues no other part (job_mgr.c: _job_requeue). An
+    array's element is `29_3`: its number alone may be the whole array's, and Slurm would requeue all elements, also
+    those that have completed (job_mgr.c: job_requeue2)."""
     restarts: int
     script: str
     part: str = ""
-    """Of a heterogeneous job, the id of the part that runs here; else the job's."""
+    """Of a heterogeneous job, the id of the part that runs here; of an array's element, its own number; else the
+    job's."""
+    nodes: frozenset[str] = frozenset()
 
     @property
     def run(self) -> str:
@@ -184,19 +188,24 @@ class Running:
 
 def parse_running(text: str) -> list[Running]:
     """From `squeue --Format` of _RUNNING."""
-    lines = ([field.strip() for field in line.split("|", 4)] for line in text.splitlines())
-    found = (line for line in lines if len(line) == 5 and line[3] in RUNNING - {"CONFIGURING"})
-    return [
-        Running(part if first == "N/A" else first, int(restarts), script.rstrip("|").strip(), part)
-        for part, first, restarts, _, script in found
-    ]
+    lines = ([field.strip() for field in line.split("|", 7)] for line in text.splitlines())
+    return [_running(*line) for line in lines if len(line) == 8 and line[5] in RUNNING - {"CONFIGURING"}]
 
 
-_RUNNING = "JobID:12|,HetJobID:12|,RestartCnt:4|,State:14|,Command:4000|"
+def _running(part: str, first: str, array: str, task: str, restarts: str, _: str, nodes: str, script: str) -> Running:
+    job_id = f"{array}_{task}" if task.isdigit() else part if first == "N/A" else first
+    return Running(job_id, int(restarts), script.rstrip("|").strip(), part, frozenset(expand(nodes)))
+
+
+_RUNNING = "JobID:12|,HetJobID:12|,ArrayJobID:12|,ArrayTaskID:12|,RestartCnt:4|,State:14|,NodeList:4000|,Command:4000|"
+
+
+def running(*options: str) -> list[Running]:
+    return parse_running(_run(["squeue", "--noheader", *options, f"--Format={_RUNNING}"]))
 
 
 def running_on(node: str) -> list[Running]:
-    return parse_running(_run(["squeue", "--noheader", f"--nodelist={node}", f"--Format={_RUNNING}"]))
+    return running(f"--nodelist={node}")
 
 
 def parse_gpus(text: str, job_id: str, node: str) -> list[str]:
@@ -227,6 +236,11 @@ def busy() -> set[str]:
 
 def comment(job_id: str, text: str) -> None:
     _run(["scontrol", "update", f"jobid={job_id}", f"admincomment={text}"])
+
+
+def has_comment(job: Running) -> bool:
+    """Whether its current run has one that begins with the number of the run."""
+    return f" AdminComment=run {job.restarts}: " in _run(["scontrol", "--oneliner", "show", "job", job.job_id])
 
 
 def signal(job_id: str, name: str) -> None:

@@ -219,9 +219,9 @@ def _packages(spec: JobSpec) -> Findings:
 
 
 def _signal(spec: JobSpec, partition: Partition | None) -> Findings:
-    """A spot node also sends the signal when EC2 announces an interruption."""
-    spot = partition is not None and partition.purchase == "spot"
-    if spec.signal and not spec.time and not spot:
+    """Jobs of spot nodes and of Capacity Blocks also get the signal before EC2 terminates the node."""
+    ends = partition is not None and partition.purchase in ("spot", "capacity-block")
+    if spec.signal and not spec.time and not ends:
         yield Finding(("signal",), "is sent before the time limit, but the job has none", "add a time, such as 2:00:00")
 
 

@@ -45,14 +45,14 @@ def read(path: str) -> str | None:
 class Watch:
     def __init__(self, node: str, ask: Callable[[str], str | None] = read, always_on: Collection[str] = ()) -> None:
         self._ask, self._ignores_rebalance = ask, node in always_on
-        self._node = ends.Watch(node)
+        self._name, self._node = node, ends.Watch(node)
 
     def look(self, now: datetime) -> None:
         text = self._ask(END)
         if text:
-            self._node.before(parse(text), now)
+            self._node.before(parse(text), now, slurm.running_on(self._name))
         elif not self._ignores_rebalance and self._ask(REBALANCE):
-            self._node.power_down("spot: EC2 recommends to rebalance: it may terminate this node soon")
+            self._node.take_away("spot: EC2 recommends to rebalance: it may terminate this node soon")
 
 
 def main() -> None:

@@ -7,9 +7,10 @@ whose status check fails down after its jobs. Spot instances read their notices 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from gpucluster_node import ec2, ends, slurm, states
@@ -26,27 +27,31 @@ EVENTS = ("instance-reboot", "system-reboot", "system-maintenance", "instance-re
 EVENT_DRAIN = timedelta(hours=24)
 """EC2 announces most events days or weeks before."""
 CHECKS = {
-    "InstanceStatus": "instance-status.status",
-    "SystemStatus": "system-status.status",
-    "AttachedEbsStatus": "attached-ebs-status.status",
+    "instance-status.status": "instance status",
+    "system-status.status": "system status",
+    "attached-ebs-status.status": "attached EBS status",
 }
-"""Field of the answer -> filter. With instance ids a page has 100 instances, without them 1,000."""
+"""Filter -> what its check is called. Only the filter tells which check fails: boto3 of Ubuntu 24.04 (1.34) drops
+AttachedEbsStatus from the answer. With instance ids a page has 100 instances, without them 1,000."""
 BLOCK_TERMINATES = timedelta(minutes=30)
 """So long before a Capacity Block's EndDate EC2 begins to terminate its instances: a warning comes 40 minutes before
 the end, and termination begins 10 minutes later (EC2's guide, capacity-blocks-monitor)."""
 
-
-@dataclass(frozen=True)
-class Status:
-    """Of one instance, from DescribeInstanceStatus."""
-
-    ends: tuple[ends.End, ...]
-    failed: tuple[tuple[str, datetime], ...]
-    """Status checks that fail, and since when."""
+Failing = dict[tuple[str, str], datetime]
+"""Instance id and check -> since when."""
 
 
-def parse(status: Mapping[str, Any]) -> Status:
-    return Status(tuple(_events(status)), tuple(_failed(status)))
+def _statuses(client: Any, name: str, values: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """DescribeInstanceStatus with a filter. Other clusters' instances are among them."""
+    pages = client.get_paginator("describe_instance_status")
+    filters = [{"Name": name, "Values": list(values)}]
+    for page in pages.paginate(Filters=filters, PaginationConfig={"PageSize": ec2.PAGE_SIZE}):
+        yield from page["InstanceStatuses"]
+
+
+def events(client: Any) -> dict[str, tuple[ends.End, ...]]:
+    """Instance id -> its scheduled events."""
+    return {each["InstanceId"]: tuple(_events(each)) for each in _statuses(client, "event.code", EVENTS)}
 
 
 def _events(status: Mapping[str, Any]) -> Iterator[ends.End]:
@@ -57,26 +62,11 @@ def _events(status: Mapping[str, Any]) -> Iterator[ends.End]:
             yield ends.End(at, f"EC2 plans {event['Code']} at {ends.utc(at)}", EVENT_DRAIN)
 
 
-def _failed(status: Mapping[str, Any]) -> Iterator[tuple[str, datetime]]:
-    for check in CHECKS:
-        found = status.get(check, {})
-        if found.get("Status") == "impaired":
-            since = [each["ImpairedSince"] for each in found.get("Details", ()) if "ImpairedSince" in each]
-            yield check, min(since, default=datetime.min.replace(tzinfo=timezone.utc))
-
-
-def statuses(client: Any) -> dict[str, Status]:
-    """Instance id -> status, of those with an event or a failed check. Other clusters' are among them."""
-    filters = {"event.code": list(EVENTS), **{name: ["impaired"] for name in CHECKS.values()}}
-    pages = client.get_paginator("describe_instance_status")
-    return {
-        each["InstanceId"]: parse(each)
-        for name, values in filters.items()
-        for page in pages.paginate(
-            Filters=[{"Name": name, "Values": values}], PaginationConfig={"PageSize": ec2.PAGE_SIZE}
-        )
-        for each in page["InstanceStatuses"]
-    }
+def failing(client: Any, in_service: Collection[str], before: Failing, now: datetime) -> Failing:
+    """The checks that fail now, of instances in service. EC2's own ImpairedSince may be the time of the launch: a node
+    that has just booted would seem to fail since then. before: the last answer."""
+    found = ((each["InstanceId"], check) for check in CHECKS for each in _statuses(client, check, ["impaired"]))
+    return {key: before.get(key, now) for key in found if key[0] in in_service}
 
 
 def blocks(client: Any, instances: Sequence[ec2.Instance]) -> dict[str, ends.End]:
@@ -87,9 +77,10 @@ def blocks(client: Any, instances: Sequence[ec2.Instance]) -> dict[str, ends.End
 
 
 def _block(reservation: Mapping[str, Any]) -> ends.End:
+    """The block would launch another instance in place of one that is powered down."""
     at = reservation["EndDate"] - BLOCK_TERMINATES
     name = reservation["CapacityReservationId"]
-    return ends.End(at, f"Capacity Block {name}: EC2 will terminate it at {ends.utc(at)}", NEAR)
+    return ends.End(at, f"Capacity Block {name}: EC2 will terminate it at {ends.utc(at)}", NEAR, "drain")
 
 
 @dataclass
@@ -98,53 +89,80 @@ class Announced:
 
     client: Callable[[], Any]
     _asked: datetime | None = None
-    _statuses: dict[str, Status] = field(default_factory=dict)
+    _events: dict[str, tuple[ends.End, ...]] = field(default_factory=dict)
     _blocks: dict[str, ends.End] = field(default_factory=dict)
-    _nodes: dict[str, ends.Watch] = field(default_factory=dict)
+    _failing: Failing = field(default_factory=dict)
+    _watches: dict[str, ends.Watch] = field(default_factory=dict)
     """By instance id: the next instance of the same node is another one."""
 
     def look(self, nodes: Sequence[slurm.Node], newest: Mapping[str, ec2.Instance], now: datetime) -> None:
         """newest: node -> its instance."""
+        in_service = [
+            (node, newest[node.name])
+            for node in nodes
+            if node.name in newest and words.of_slurm(node) in states.IN_SERVICE
+        ]
         is_due = self._asked is None or now - self._asked >= EVERY
         if is_due:
             self._asked = now
-            self._ask(list(newest.values()))
-        for node in nodes:
-            instance = newest.get(node.name)
-            if instance and words.of_slurm(node) in states.IN_SERVICE:
-                self._about(node.name, instance, now, is_due)
+            self._ask([instance for _, instance in in_service], now)
+        self._before_ends(in_service, now, is_due=is_due)
+        self._after_checks(in_service, now)
 
-    def _ask(self, instances: Sequence[ec2.Instance]) -> None:
+    def _ask(self, instances: Sequence[ec2.Instance], now: datetime) -> None:
         ids = {each.instance_id for each in instances}
-        self._nodes = {id_: watch for id_, watch in self._nodes.items() if id_ in ids}
+        self._watches = {id_: watch for id_, watch in self._watches.items() if id_ in ids}
         try:
-            self._statuses = {id_: each for id_, each in statuses(self.client()).items() if id_ in ids}
+            self._events = events(self.client())
+            self._failing = failing(self.client(), ids, self._failing, now)
             self._blocks = blocks(self.client(), instances)
         except AWS_ERRORS as error:
             log.warning("what EC2 has announced is not known: %s", error)
 
-    def _about(self, node: str, instance: ec2.Instance, now: datetime, is_due: bool) -> None:
-        """One node's refusal must not block the others."""
-        status = self._statuses.get(instance.instance_id, Status((), ()))
-        end = self._next_end(status, instance)
-        is_leaving = end is not None and end.at - now <= end.drain_before
-        try:
-            if reason := "" if is_leaving else _impaired(status, now):
-                self._watch(node, instance).power_down(reason)
-            if end and (is_due or end.at - now <= NEAR):
-                self._watch(node, instance).before(end, now)
-        except slurm.SlurmError as error:
-            log.warning("%s: will look again: %s", node, error)
+    def _before_ends(self, in_service: Sequence[InService], now: datetime, *, is_due: bool) -> None:
+        known = ((node, instance, self._next_end(instance, now)) for node, instance in in_service)
+        near = [
+            (node, instance, end)
+            for node, instance, end in known
+            if end and end.at - now <= (EVENT_DRAIN if is_due else NEAR)
+        ]
+        jobs: list[slurm.Running] = []
+        if near and not _done(lambda: jobs.extend(slurm.running()), "the jobs"):
+            return
+        for node, instance, end in near:
+            watch, here = self._watch(node.name, instance), [job for job in jobs if node.name in job.nodes]
+            drain = words.of_slurm(node) != states.DRAINED
+            _done(partial(watch.before, end, now, here, drain=drain), node.name)
 
-    def _next_end(self, status: Status, instance: ec2.Instance) -> ends.End | None:
+    def _next_end(self, instance: ec2.Instance, now: datetime) -> ends.End | None:
+        """An event may be listed for a while after it began."""
         block = self._blocks.get(instance.capacity_block)
-        known = (*status.ends, block) if block else status.ends
-        return min(known, key=lambda end: end.at, default=None)
+        known = (*self._events.get(instance.instance_id, ()), *([block] if block else []))
+        return min(known, key=lambda end: (end.at < now, end.at), default=None)
+
+    def _after_checks(self, in_service: Sequence[InService], now: datetime) -> None:
+        for node, instance in in_service:
+            failed = [name for check, name in CHECKS.items() if self._has_failed(instance, check, now)]
+            if failed and words.of_slurm(node) in (states.UP, states.SILENT):
+                reason = f"EC2's status checks fail: {', '.join(failed)} impaired"
+                _done(partial(self._watch(node.name, instance).take_away, reason), node.name)
+
+    def _has_failed(self, instance: ec2.Instance, check: str, now: datetime) -> bool:
+        since = self._failing.get((instance.instance_id, check))
+        return since is not None and now - since >= CHECK_FAILS
 
     def _watch(self, node: str, instance: ec2.Instance) -> ends.Watch:
-        return self._nodes.setdefault(instance.instance_id, ends.Watch(node))
+        return self._watches.setdefault(instance.instance_id, ends.Watch(node))
 
 
-def _impaired(status: Status, now: datetime) -> str:
-    failed = [check for check, since in status.failed if now - since >= CHECK_FAILS]
-    return f"EC2's status checks fail: {', '.join(failed)} impaired" if failed else ""
+InService = tuple[slurm.Node, ec2.Instance]
+
+
+def _done(do: Callable[[], None], what: str) -> bool:
+    """One node's refusal must not block the others."""
+    try:
+        do()
+    except slurm.SlurmError as error:
+        log.warning("%s: will look again: %s", what, error)
+        return False
+    return True

@@ -6,10 +6,12 @@ import ast
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from gpucluster_job import failures, launch, log, mpi, network
+from gpucluster_job import ending, failures, launch, log, mpi, network
 from gpucluster_job.exports import assignments
 from gpucluster_job.failures import Failure
 from gpucluster_job.ranks import signals
@@ -170,3 +172,17 @@ def test_a_failure_is_plain_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (path,) = tmp_path.iterdir()
     told = json.loads(path.read_text())
     assert told == {"at": 1.5, "code": 1, "label": "2", "node": "train-1", "reason": 'say "ünï"'}
+
+
+@pytest.mark.parametrize(
+    ("lost", "reason_"),
+    [("train-2", "train-2 was lost: EC2 plans instance-stop at {}"), ("train-1", "lost the node train-1")],
+)
+def test_an_end_that_ec2_has_announced_explains_only_the_loss_of_that_node(
+    lost: str, reason_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = "2999-01-31T12:00:00Z"
+    shown = f"JobId=7 JobName=x AdminComment=run 0: train-2 was lost: EC2 plans instance-stop at {at} Restarts=0 "
+    monkeypatch.setattr(ending, "_shown", lambda settings: shown)
+    settings: Any = SimpleNamespace(job_id="7", runs_before=0, log=tmp_path / "log.txt")
+    assert ending.stop_reason(settings, 0, lost) == reason_.format(at)

@@ -21,6 +21,8 @@ from gpucluster_node.power import announced
 from gpucluster_job import ending
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+WIDTHS = (12, 12, 12, 12, 4, 14, 4000, 4000)
+"""Of the columns of slurm._RUNNING."""
 BLOCK = "cr-0123456789abcdef0"
 
 
@@ -40,13 +42,6 @@ def event(code: str, at: datetime, description: str = "The instance is scheduled
     return (
         "<eventsSet><item><instanceEventId>instance-event-0d59937288b749b32</instanceEventId>"
         f"<code>{code}</code><description>{description}</description><notBefore>{utc(at)}</notBefore></item></eventsSet>"
-    )
-
-
-def check(name: str, since: datetime) -> str:
-    return (
-        f"<{name}><status>impaired</status><details><item><name>reachability</name><status>failed</status>"
-        f"<impairedSince>{utc(since)}</impairedSince></item></details></{name}>"
     )
 
 
@@ -91,22 +86,28 @@ class Ec2:
 
 class Head:
     def __init__(self, folder: Path) -> None:
-        self.ec2, self.folder, self.job = Ec2(), folder, ""
+        self.ec2, self.folder, self.jobs = Ec2(), folder, ""
+        self.comments = ""
         self.states, self.instance_id, self.block = "ALLOCATED+CLOUD", "i-1", ""
         self.refuses = ""
         self.ran: list[list[str]] = []
         self.announced = announced.Announced(lambda: self.ec2.client)
 
-    def submit(self, *options: str) -> None:
+    def submit(self, *options: str, nodes: str = "train-1", array: tuple[str, str] = ("7", "N/A")) -> None:
         script = self.folder / "7.sbatch"
         script.write_text("".join(["#!/bin/bash\n", *(f"#SBATCH {option}\n" for option in options)]))
-        self.job = f"{'7':<12}|{'N/A':<12}|{'0':<4}|{'RUNNING':<14}|{script!s:<4000}|\n"
+        fields = zip(("7", "N/A", *array, "0", "RUNNING", nodes, str(script)), WIDTHS, strict=True)
+        self.jobs += "".join(f"{text:<{width}}|" for text, width in fields) + "\n"
 
     def run(self, argv: Sequence[str]) -> str:
         if argv[0] == "squeue":
-            return self.job if "--nodelist=train-1" in argv else ""
+            assert "--nodelist=" not in " ".join(argv), "one question for all nodes"
+            return self.jobs
+        if argv[:4] == ["scontrol", "--oneliner", "show", "job"]:
+            return f"JobId=7 JobName=x {self.comments} Restarts=0\n"
         if self.refuses and self.refuses in " ".join(argv):
             raise slurm.SlurmError("not now")
+        self.comments += "".join(f" AdminComment={each[13:]}" for each in argv if each.startswith("admincomment="))
         self.ran.append(list(argv))
         return ""
 
@@ -114,7 +115,7 @@ class Head:
         self.ran = []
         launched = NOW - timedelta(hours=1)
         train = ec2.Instance(self.instance_id, "running", None, launched, "train-1", None, capacity_block=self.block)
-        other = ec2.Instance("i-9", "running", None, launched, "train-2", None)
+        other = ec2.Instance("i-9", "running", None, launched, "train-2", None, capacity_block=self.block)
         nodes = [
             slurm.Node("train-1", frozenset(self.states.split("+"))),
             slurm.Node("train-2", frozenset({"IDLE", "CLOUD"})),
@@ -131,12 +132,12 @@ def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Head:
     return made
 
 
-def down(reason: str) -> list[str]:
-    return ["scontrol", "update", "nodename=train-1", "state=power_down_asap", f"reason={reason}"]
+def down(reason: str, node: str = "train-1", state: str = "power_down_asap") -> list[str]:
+    return ["scontrol", "update", f"nodename={node}", f"state={state}", f"reason={reason}"]
 
 
-def comment(reason: str) -> list[str]:
-    return ["scontrol", "update", "jobid=7", f"admincomment=run 0: train-1 was lost: {reason}"]
+def comment(reason: str, job: str = "7") -> list[str]:
+    return ["scontrol", "update", f"jobid={job}", f"admincomment=run 0: train-1 was lost: {reason}"]
 
 
 def test_it_asks_once_a_minute_and_of_reservations_only_in_a_capacity_block(head: Head) -> None:
@@ -181,31 +182,85 @@ def test_an_elastic_job_stays(head: Head) -> None:
     assert ["scontrol", "requeue", "7"] not in head.look(NOW)
 
 
+def test_an_element_of_an_array_is_requeued_alone(head: Head) -> None:
+    """Slurm may know the array by the same number."""
+    head.submit("--signal=B:USR1@60", array=("7", "3"))
+    head.ec2.statuses["event.code", "i-1"] = event("instance-stop", NOW)
+    ran = head.look(NOW)
+    assert ran[1:] == [
+        comment("EC2 plans instance-stop at 2026-01-31T12:00:00Z", "7_3"),
+        ["scancel", "--batch", "--signal=USR1", "7_3"],
+        ["scontrol", "requeue", "7_3"],
+    ]
+
+
+def test_a_node_that_somebody_drained_stays_drained(head: Head) -> None:
+    """Powering it down would end the drain, and a job could launch it again."""
+    head.submit()
+    head.states = "ALLOCATED+CLOUD+DRAIN"
+    head.ec2.statuses["event.code", "i-1"] = event("instance-stop", NOW)
+    ran = head.look(NOW)
+    assert ["scontrol", "requeue", "7"] in ran
+    assert [argv for argv in ran if "nodename=train-1" in argv] == []
+
+
 @pytest.mark.parametrize(
-    ("element", "name", "filter_"),
+    ("filter_", "name"),
     [
-        ("instanceStatus", "InstanceStatus", "instance-status.status"),
-        ("systemStatus", "SystemStatus", "system-status.status"),
-        ("attachedEbsStatus", "AttachedEbsStatus", "attached-ebs-status.status"),
+        ("instance-status.status", "instance status"),
+        ("system-status.status", "system status"),
+        ("attached-ebs-status.status", "attached EBS status"),
     ],
 )
-def test_a_failed_status_check_counts_after_three_minutes(head: Head, element: str, name: str, filter_: str) -> None:
+def test_a_status_check_that_fails_for_three_minutes_ends_the_node_after_its_job(
+    head: Head, filter_: str, name: str
+) -> None:
+    """The answer as older boto3 sees it: without the check itself."""
     head.submit()
-    head.ec2.statuses[filter_, "i-1"] = check(element, NOW)
-    assert head.look(NOW + timedelta(seconds=179)) == []
+    head.ec2.statuses[filter_, "i-1"] = ""
+    assert [head.look(NOW + timedelta(seconds=at)) for at in range(0, 180, 5)] == [[]] * 36
     assert head.look(NOW + timedelta(seconds=180)) == [down(f"EC2's status checks fail: {name} impaired")]
     assert head.look(NOW + timedelta(seconds=300)) == [], "once; its job goes on"
 
 
-def test_a_capacity_block_ends_half_an_hour_before_its_end_date(head: Head) -> None:
-    head.submit("--signal=B:TERM@900")
+def test_a_status_check_that_recovers_does_not_count(head: Head) -> None:
+    head.ec2.statuses["instance-status.status", "i-1"] = ""
+    head.look(NOW)
+    head.ec2.statuses.clear()
+    head.look(NOW + timedelta(minutes=1))
+    head.ec2.statuses["instance-status.status", "i-1"] = ""
+    assert [head.look(NOW + timedelta(minutes=at)) for at in (2, 3, 4)] == [[], [], []]
+
+
+def test_a_check_that_fails_during_the_boot_does_not_count(head: Head) -> None:
+    head.states = "IDLE+CLOUD+POWERING_UP"
+    head.ec2.statuses["instance-status.status", "i-1"] = ""
+    for minutes in range(10):
+        assert head.look(NOW + timedelta(minutes=minutes)) == []
+    head.states = "IDLE+CLOUD"
+    assert head.look(NOW + timedelta(minutes=10)) == []
+
+
+def test_the_nodes_of_a_capacity_block_are_drained_and_their_job_gets_one_signal(head: Head) -> None:
+    """The block ends half an hour after its instances."""
+    head.submit("--signal=B:TERM@900", nodes="train-[1-2]")
     head.block, head.ec2.block_ends = BLOCK, NOW + timedelta(hours=1)
     words = f"Capacity Block {BLOCK}: EC2 will terminate it at 2026-01-31T12:30:00Z"
     assert head.look(NOW) == []
     signalled = [comment(words), ["scancel", "--batch", "--signal=TERM", "7"]]
     assert head.look(NOW + timedelta(minutes=15)) == signalled
-    assert head.look(NOW + timedelta(minutes=20)) == [down(words)]
-    assert head.look(NOW + timedelta(minutes=29, seconds=30)) == [["scontrol", "requeue", "7"]]
+    drained = [down(words, node, "drain") for node in ("train-1", "train-2")]
+    assert head.look(NOW + timedelta(minutes=20)) == drained
+    head.states = "ALLOCATED+CLOUD+DRAIN"
+    assert head.look(NOW + timedelta(minutes=20, seconds=5)) == []
+    assert ["scontrol", "requeue", "7"] in head.look(NOW + timedelta(minutes=29, seconds=30))
+
+
+def test_a_later_end_counts_after_an_event_has_begun(head: Head) -> None:
+    head.submit("--no-kill")
+    head.ec2.statuses["event.code", "i-1"] = event("system-maintenance", NOW - timedelta(hours=1))
+    head.block, head.ec2.block_ends = BLOCK, NOW + timedelta(minutes=35)
+    assert "state=drain" in head.look(NOW)[0]
 
 
 def test_the_next_instance_of_a_node_begins_anew(head: Head) -> None:
@@ -228,7 +283,7 @@ def test_a_node_that_is_not_in_service_is_left_alone(head: Head, states: str) ->
 def test_instances_of_others_do_not_count(head: Head) -> None:
     head.ec2.statuses["event.code", "i-77"] = event("instance-stop", NOW)
     assert head.look(NOW) == []
-    assert head.announced._statuses == {}
+    assert head.announced._watches == {}
 
 
 def test_what_ec2_refuses_or_slurm_does_not_do_is_tried_again(head: Head) -> None:
@@ -245,7 +300,7 @@ def test_a_job_reads_its_reason_from_the_comment(head: Head, monkeypatch: pytest
     head.submit()
     head.block, head.ec2.block_ends = BLOCK, NOW + timedelta(minutes=30)
     (block,) = (argv[-1] for argv in head.look(NOW) if argv[2] == "jobid=7")
-    head.announced._asked, head.block, head.announced._nodes = None, "", {}
+    head.announced._asked, head.block, head.announced._watches, head.comments = None, "", {}, ""
     head.ec2.statuses["event.code", "i-1"] = event("instance-stop", NOW)
     (stop,) = (argv[-1] for argv in head.look(NOW) if argv[2] == "jobid=7")
     job: Any = SimpleNamespace(job_id="7", runs_before=0)

@@ -28,6 +28,8 @@ class Node:
         self.jobs: list[tuple[str, int, str, str]] = []
         self.first_part: dict[str, str] = {}
         self.folder, self.ran, self.refuses = folder, list[list[str]](), ""
+        self.shown: dict[str, str] = {}
+        """What scontrol shows of a job."""
         self.asked: list[list[str]] = []
         """What it runs, and what Slurm refuses, in all looks."""
         self.watch = spot.Watch("train-2", self.metadata.get, always_on=["train-1"])
@@ -41,9 +43,12 @@ class Node:
         if argv[0] == "squeue":
             assert "--nodelist=train-2" in argv
             return "".join(
-                f"{job:<12}|{self.first_part.get(job, 'N/A'):<12}|{n:<4}|{state:<14}|{script:<4000}|\n"
+                f"{job:<12}|{self.first_part.get(job, 'N/A'):<12}|{job:<12}|{'N/A':<12}|"
+                f"{n:<4}|{state:<14}|{'train-2':<4000}|{script:<4000}|\n"
                 for job, n, state, script in self.jobs
             )
+        if argv[:4] == ["scontrol", "--oneliner", "show", "job"]:
+            return self.shown.get(argv[4], "")
         self.asked.append(list(argv))
         if self.refuses and self.refuses in argv:
             raise slurm.SlurmError("not now")
@@ -82,6 +87,16 @@ def test_a_job_gets_its_signal_at_once_and_is_requeued_before_the_end(node: Node
     assert node.look(113) == [], "once"
     assert node.look(40) == [["scontrol", "requeue", "7"], ["scontrol", "requeue", "8"]]
     assert node.look(35) == [], "once"
+
+
+def test_a_job_that_another_node_has_told_gets_no_second_signal(node: Node) -> None:
+    node.job("7", "--signal=B:USR1@60", restarts=1)
+    node.metadata[spot.END] = NOTICE
+    node.shown["7"] = "JobId=7 JobName=x AdminComment=run 1: train-1 was lost: spot: … Restarts=1\n"
+    assert node.look(118) == [DOWN]
+    assert node.look(40) == [["scontrol", "requeue", "7"]]
+    node.shown["7"] = node.shown["7"].replace("run 1", "run 0")
+    assert comment("7", 1) in node.look(38), "the comment of an earlier run does not count"
 
 
 def test_an_elastic_job_is_not_requeued(node: Node) -> None:
