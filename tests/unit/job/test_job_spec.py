@@ -157,6 +157,15 @@ def test_refused(flags, message):
     assert got[0].startswith(message)
 
 
+@pytest.mark.parametrize("purchase", ["spot", "capacity-block, reservation_id: cr-0123456789abcdef0"])
+def test_a_signal_needs_no_time_limit_where_ec2_announces_the_end_of_nodes(purchase: str) -> None:
+    partition = (
+        f"{{name: train, instance_types: [p5.48xlarge], max_nodes: 4, placement_group: none, purchase: {purchase}}}"
+    )
+    layout = expand(loads(f"name: Test\nregion: us-east-1\npartitions:\n  - {partition}\n"))
+    assert load(layout, flags={"command": ("true",), "signal": "USR1@600"}).signal == "USR1@600"
+
+
 def test_every_problem_is_said_at_once():
     got = problems(spec, time="x", nodes=9, partition="train", launcher="nope")
     assert [problem.partition(":")[0] for problem in got] == ["--time", "--nodes", "--launcher"]
