@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import boto3
 import pytest
 
 from gpucluster.cli import main
+from gpucluster.data import s3
 
 CLUSTER = "name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
 Captured = pytest.CaptureFixture[str]
@@ -119,10 +122,10 @@ def test_a_pipeline_without_a_project_says_that_it_is_required(folder: Path, cap
 def test_data_in_s3_without_credentials_says_how_to_get_them(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    import os
-
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setattr(s3, "_client", s3._client.__wrapped__)  # an earlier test's client may have credentials
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     assert main(["data", "verify", "s3://bucket"]) == 3

@@ -10,7 +10,13 @@ import pytest
 
 Template = dict[str, Any]
 
-WITHOUT_SCOPE = {"ec2:DescribeInstances", "ec2:DescribeTags", "ec2:DescribeVolumes", "cloudwatch:PutMetricData"}
+WITHOUT_SCOPE = {
+    "ec2:DescribeInstances",
+    "ec2:DescribeInstanceStatus",
+    "ec2:DescribeTags",
+    "ec2:DescribeVolumes",
+    "cloudwatch:PutMetricData",
+}
 """Actions for which AWS knows no resource."""
 
 WATCHING = {"logs:CreateLogStream", "logs:PutLogEvents", "cloudwatch:PutMetricData"}
@@ -74,6 +80,7 @@ def test_the_heads_calls_are_these(template: Template) -> None:
         "ssm:PutParameter",
         "secretsmanager:GetSecretValue",
         "ec2:DescribeInstances",
+        "ec2:DescribeInstanceStatus",
         "ec2:RunInstances",
         "ec2:CreateTags",
         "ec2:TerminateInstances",
