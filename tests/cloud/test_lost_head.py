@@ -33,6 +33,7 @@ def test_up_replaces_a_terminated_head_and_other_checkouts_keep_the_new_one(cont
         first = said(gpucluster(file, "up"))
         volume = volumes(control_plane)
         ec2.terminate_instances(InstanceIds=[head_of(first)])
+        ec2.get_waiter("instance_terminated").wait(InstanceIds=[head_of(first)], WaiterConfig={"Delay": 1})
 
         for verb in ("status", "jobs"):
             asked = gpucluster(file, verb)

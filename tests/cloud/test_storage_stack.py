@@ -160,12 +160,13 @@ def _is_as_asked_for(control_plane: Any) -> None:
 
 def _is_under_the_key(control_plane: Any, key: str) -> None:
     efs = control_plane.client("efs").describe_file_systems()["FileSystems"]
-    secrets = control_plane.client("secretsmanager").list_secrets()["SecretList"]
+    password = parameter(control_plane, "storage/ram")["auth_secret_arn"]
+    secret = control_plane.client("secretsmanager").describe_secret(SecretId=password)
     volumes = control_plane.client("ec2").describe_volumes(Filters=[{"Name": "tag:Name", "Values": [f"{NAME}*"]}])
     used = [
         *(lustre(control_plane, mount)["KmsKeyId"] for mount in ("fsx", "fast")),
         *(system["KmsKeyId"] for system in efs),
-        *(secret["KmsKeyId"] for secret in secrets),
+        secret["KmsKeyId"],
         *(volume["KmsKeyId"] for volume in volumes["Volumes"]),
     ]
     assert set(used) == {key} and len(used) >= 6
