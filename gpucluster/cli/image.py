@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpucluster.cli.frame import local_options
 from gpucluster.cli.frame.columns import columns
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cluster import local_cloud
@@ -47,18 +48,8 @@ def command() -> None:
 @click.option(
     "--local", is_flag=True, help="Build the image on this machine in a local cloud. If none runs, start one."
 )
-@click.option(
-    "--port",
-    type=int,
-    metavar="N",
-    help=f"With --local: the local cloud's port.  [default: {local_cloud.DEFAULT_PORT}]",
-)
-@click.option(
-    "--image",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="With --local: root file system that the nodes boot.  [default: that of `python -m localcloud image build`]",
-)
+@local_options.port
+@local_options.image
 @click.pass_obj
 def build(
     context: CliContext, base: str | None, machine: str | None, local: bool, port: int | None, image: Path | None

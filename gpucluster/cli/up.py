@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from gpucluster import shipped
-from gpucluster.cli.frame import money
+from gpucluster.cli.frame import local_options, money
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cluster import cdk, local_cloud
 from gpucluster.cluster.deployment import Deployment
@@ -24,18 +24,8 @@ from gpucluster.errors import INTERRUPTED_EXIT_CODE, UsageError
 @click.option(
     "--local", is_flag=True, help="Build the cluster on this machine in a local cloud. If none runs, start one."
 )
-@click.option(
-    "--port",
-    type=int,
-    metavar="N",
-    help=f"With --local: the local cloud's port.  [default: {local_cloud.DEFAULT_PORT}]",
-)
-@click.option(
-    "--image",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="With --local: root file system that the nodes boot.  [default: that of `python -m localcloud image build`]",
-)
+@local_options.port
+@local_options.image
 @click.option(
     "--wheels",
     type=click.Path(path_type=Path),

@@ -68,11 +68,14 @@ def _utc(epoch_s: float) -> datetime.datetime:
 
 def matches(status: dict[str, Any], filters: Mapping[str, Any]) -> bool:
     seen = _values(status)
-    return all(seen[name] & set(values) for name, values in filters.items() if name in seen)
+    return all(
+        seen[name] & set(values) if name in seen else status["Events"] or not name.startswith("event.")
+        for name, values in filters.items()
+    )
 
 
 def _values(status: dict[str, Any]) -> dict[str, set[str]]:
-    """Filter -> the instance's values of it. Those of times are not told apart here."""
+    """Filter -> the instance's values. Filters by an event's times are missing: they match every event."""
     events, state = status["Events"], status["InstanceState"]
     checks = {
         f"{prefix}.{name}": set(values)
@@ -90,5 +93,4 @@ def _values(status: dict[str, Any]) -> dict[str, set[str]]:
         "event.code": {each["Code"] for each in events},
         "event.description": {each["Description"] for each in events},
         "event.instance-event-id": {each["InstanceEventId"] for each in events},
-        **({} if events else {f"event.{name}": set[str]() for name in ("not-after", "not-before")}),
     }

@@ -126,13 +126,15 @@ class Announced:
             for node, instance, end in known
             if end and end.at - now <= (EVENT_DRAIN if is_due else NEAR)
         ]
-        jobs: list[slurm.Running] = []
-        if near and not _done(lambda: jobs.extend(slurm.running()), "the jobs"):
+        try:
+            jobs = slurm.running() if near else []
+        except slurm.SlurmError as error:
+            log.warning("the jobs are not known: %s", error)
             return
         for node, instance, end in near:
             watch, here = self._watch(node.name, instance), [job for job in jobs if node.name in job.nodes]
             drain = words.of_slurm(node) != states.DRAINED
-            _done(partial(watch.before, end, now, here, drain=drain), node.name)
+            _try(partial(watch.before, end, now, here, drain=drain), node.name)
 
     def _next_end(self, instance: ec2.Instance, now: datetime) -> ends.End | None:
         """An event may be listed for a while after it began."""
@@ -145,7 +147,7 @@ class Announced:
             failed = [name for check, name in CHECKS.items() if self._has_failed(instance, check, now)]
             if failed and words.of_slurm(node) in (states.UP, states.SILENT):
                 reason = f"EC2's status checks fail: {', '.join(failed)} impaired"
-                _done(partial(self._watch(node.name, instance).take_away, reason), node.name)
+                _try(partial(self._watch(node.name, instance).take_away, reason), node.name)
 
     def _has_failed(self, instance: ec2.Instance, check: str, now: datetime) -> bool:
         since = self._failing.get((instance.instance_id, check))
@@ -158,11 +160,9 @@ class Announced:
 InService = tuple[slurm.Node, ec2.Instance]
 
 
-def _done(do: Callable[[], None], what: str) -> bool:
+def _try(do: Callable[[], None], node: str) -> None:
     """One node's refusal must not block the others."""
     try:
         do()
     except slurm.SlurmError as error:
-        log.warning("%s: will look again: %s", what, error)
-        return False
-    return True
+        log.warning("%s: will look again: %s", node, error)

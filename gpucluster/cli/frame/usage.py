@@ -1,4 +1,4 @@
-"""What is said about a command line that click cannot read: in the words and the form of all other messages."""
+"""Messages about a command line that click cannot read, in the form of all other messages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def message(error: click.ClickException) -> str:
 
 
 def after(error: click.ClickException) -> list[str]:
-    """What follows the message: the usage, if words are missing or too many, and where more is said."""
+    """The lines after the message: the usage, if arguments are missing or superfluous, and a hint to --help."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return []
