@@ -23,7 +23,7 @@ APT_PACKAGES := systemd-container mmdebstrap debian-archive-keyring dnsmasq-base
 NIGHTLY ?= none
 PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadgroup --no-loadscope-reorder --durations=20
 
-.PHONY: help setup boot system python node wheels wheel image demo test test-all stamp lint check golden picture bench down clean test-gpu test-aws _ruff _mypy _imports _checks
+.PHONY: help setup boot system python node wheels wheel image demo test test-all stamp chaos lint check golden picture bench down clean test-gpu test-aws _ruff _mypy _imports _checks
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -77,6 +77,15 @@ test-all: boot ## every tier; stamps the nightly tests that pass
 
 stamp: boot ## the nightly tests whose subjects have changed since they passed, and their stamps
 	@$(PYTEST) --nightly=stale --stamp tests/nightly localcloud/tests/nightly || [ $$? = 5 ] # 5: every stamp fits
+
+# How often all rows run on the same cluster; TABLE=docs/reliability.md writes their table there.
+SITTINGS ?= 1
+TABLE ?=
+# Rows wait more than they compute.
+CHAOS_WORKERS ?= 6
+
+chaos: boot ## faults on booted nodes of one cluster, and a table of what each one did; CHAOS_WORKERS rows at a time
+	@$(PYTEST) --numprocesses=$(CHAOS_WORKERS) tests/chaos --sittings=$(SITTINGS) $(if $(TABLE),--table=$(TABLE))
 
 test-gpu: python ## a real NVIDIA GPU, without a cluster; GPU_PYTHON=… has torch, GPU_RECORDS=DIR keeps what tools print
 	@python -m pytest -rs tests/gpu

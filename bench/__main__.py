@@ -9,7 +9,21 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from bench import boots, commands, environments, jobs, listing, partitions, script, shards, sweeps, synthesis
+from bench import (
+    boots,
+    commands,
+    crowds,
+    environments,
+    jobs,
+    listing,
+    partitions,
+    resume,
+    script,
+    shards,
+    slurmctld,
+    sweeps,
+    synthesis,
+)
 from bench.figures import Figure, table
 
 ROOT = Path(__file__).parents[1]
@@ -24,9 +38,12 @@ GROUPS = {
     "jobs": jobs.figures,
     "boots": boots.figures,
     "environments": environments.figures,
+    "crowds": crowds.figures,
+    "resume": resume.figures,
+    "slurmctld": slurmctld.figures,
 }
-SLOW = ("synthesis", "partitions", "shards", "jobs", "boots", "environments")
-NEED_A_CLUSTER = ("jobs", "boots", "environments")
+SLOW = ("synthesis", "partitions", "shards", "jobs", "boots", "environments", "crowds", "resume", "slurmctld")
+NEED_A_CLUSTER = ("jobs", "boots", "environments", "crowds", "resume", "slurmctld")
 """Run where they are named: `jobs` on a cluster that is up, the others in a local cloud that they start."""
 
 

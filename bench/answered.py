@@ -12,9 +12,8 @@ SERVICES = ("cloudformation", "ec2", "ssm", "ec2-instance-connect")
 
 
 def main(url: str, host_key: str, folder: str, words: list[str]) -> int:
-    from gpucluster import start
+    from gpucluster import account, start
     from gpucluster.cluster import aws
-    from gpucluster.following import jobs
 
     class Door(aws.HeadDoor):
         def host_key(self) -> str:
@@ -33,7 +32,7 @@ def main(url: str, host_key: str, folder: str, words: list[str]) -> int:
         return Door(self, "i-1", "10.0.0.1", "eice-1")
 
     aws.Aws.door = door  # type: ignore[method-assign]
-    jobs.JOBS = folder  # type: ignore[misc]
+    account.jobs = lambda: folder
     sys.argv = ["gpucluster", *words]
     return start.main()
 

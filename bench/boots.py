@@ -56,7 +56,8 @@ def _boot(made: Cluster, partition: str) -> tuple[float, float]:
 
 
 def _launched(made: Cluster, node: str) -> datetime:
-    wanted = [{"Name": "tag:gpucluster:node", "Values": [node]}]
-    found = made.client("ec2").describe_instances(Filters=wanted)["Reservations"]
-    launched: datetime = found[0]["Instances"][0]["LaunchTime"]
+    from gpucluster.cluster import tagged_instances
+
+    found = tagged_instances.find(made.client("ec2"), role="compute")
+    launched: datetime = next(each["LaunchTime"] for each in found if tagged_instances.node_of(each) == node)
     return launched

@@ -13,8 +13,8 @@ from bench.local_cluster import Cluster, cluster
 
 BUCKET = "bench-environments"
 FOLDER = "/home/gpucluster/envs"
-TEXT = f"""partitions: [{{name: train, instance_types: [m6i.2xlarge], max_nodes: 1}}]
-software: {{frameworks: [torch], cache: "s3://{BUCKET}/envs"}}
+TEXT = """partitions: [{{name: train, instance_types: [m6i.2xlarge], max_nodes: 1}}]
+software: {{frameworks: [torch]{cache}}}
 accounting: off
 monitoring: {{dashboard: false}}
 """
@@ -23,9 +23,11 @@ _READY = re.compile(r"environment=torch\S* folder=\S+ status=ready seconds=([0-9
 
 def figures(runs: int) -> list[Figure]:
     with cluster() as made:
-        made.write(TEXT)
+        made.write(TEXT.format(cache=""))
         made.up()
-        made.client("s3").create_bucket(Bucket=BUCKET)
+        made.client("s3").create_bucket(Bucket=BUCKET)  # `up` refuses a bucket that does not exist
+        made.write(TEXT.format(cache=f', cache: "s3://{BUCKET}/envs"'))
+        made.up()
         built, restored = list[float](), list[float]()
         for _ in range(runs):
             built.append(_made(made, restored=False))

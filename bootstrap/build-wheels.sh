@@ -74,10 +74,10 @@ stand_ins() {
 # cpu_torchvision OUT: beside a torch for CPUs, a torchvision that loads with it. PyPI's loads only with CUDA's libraries;
 # an index that has the CPU build gives that.
 cpu_torchvision() {
-    local cpu=("$1"/torchvision-*+cpu-*.whl)
+    local cpu=("$1/torchvision-${TORCHVISION#*==}+cpu-"*.whl)
     if ! compgen -G "$1/torch-*+cpu-*.whl" >/dev/null || [ -e "${cpu[0]}" ]; then return; fi
     "$PYTHON" -m pip download --quiet --no-deps --dest "$1" "$TORCHVISION"
-    cpu=("$1"/torchvision-*+cpu-*.whl)
+    cpu=("$1/torchvision-${TORCHVISION#*==}+cpu-"*.whl)
     if [ ! -e "${cpu[0]}" ]; then "$PYTHON" "$HERE/stand_in_wheels.py" torchvision "$1" "$TORCHVISION"; fi
 }
 

@@ -13,6 +13,7 @@
     │   ├── DeployError             the stack could not be deployed, or the head node's boot failed
     │   ├── NotDeployedError        the cluster does not exist
     │   └── RemoteError             the head node cannot be reached, or a command on it failed
+    │       └── UnansweredError     a command was sent, and it is not known how it ended
     ├── DataError                   exit code 1: data that cannot be read or written, or differs from its manifest
     └── JobFailedError              exit code 4: the job ran and failed
 
@@ -21,8 +22,6 @@ to do next.
 ConfigError and QuotaError carry many at once: they are `Problems`.
 Imports no other module of the project and nothing slow, because `--help` loads it.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar, Literal, NamedTuple
@@ -165,6 +164,10 @@ class NotDeployedError(CloudError):
 
 
 class RemoteError(CloudError):
+    pass
+
+
+class UnansweredError(RemoteError):
     pass
 
 

@@ -3,8 +3,6 @@
 Render, stacks, jobs, plan and updates take a Layout, and do not read from the file what it has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -65,13 +63,18 @@ class Partition(NamedTuple):
     idle_s: int
     """A node without a job for this long is terminated."""
     ram: BeegfsRam | None
-    max_usd_per_hour: float | None = None
     """The file system in its nodes' memory."""
+    max_usd_per_hour: float | None = None
 
     @property
     def gpus_per_node(self) -> int:
         """The same for all of its instance types."""
         return self.types[0].gpus
+
+    @property
+    def topology(self) -> bool:
+        """Whether EC2 tells where in the network its nodes are."""
+        return any(each.topology for each in self.types)
 
     @property
     def ram_gib(self) -> int:
@@ -106,6 +109,12 @@ class Layout(NamedTuple):
         return {each.name: each.max_nodes for each in self.partitions}
 
     @property
+    def switches(self) -> bool:
+        """Whether Slurm gets a tree of switches: nodes with a known place stay on. The same rule is in
+        gpucluster_node/power/switches.py."""
+        return any(each.topology and each.min_nodes >= 2 for each in self.partitions)
+
+    @property
     def servers(self) -> Partition | None:
         """The parameter servers' partition."""
         return next((each for each in self.partitions if each.name == PARAMETER_SERVERS), None)
@@ -126,6 +135,14 @@ class Layout(NamedTuple):
                 return each
         known = ", ".join(self.names)
         raise UsageError(f"the cluster {self.config.name} has no partition {name!r}", f"its partitions: {known}")
+
+    def partition_of(self, node: str) -> Partition:
+        """Raises UsageError."""
+        name, _, number = node.rpartition("-")
+        if name not in self.names or not number.isdigit() or not 1 <= int(number) <= self.sizes[name]:
+            nodes = ", ".join(f"{each}-1 to {each}-{size}" for each, size in self.sizes.items())
+            raise UsageError(f"no node {node!r} in the cluster {self.config.name}", f"its nodes: {nodes}")
+        return self.partition(name)
 
 
 def expand(config: ClusterConfig) -> Layout:

@@ -6,7 +6,6 @@ written to: an installation may be read-only, and several clusters share it.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from functools import cache
@@ -50,6 +49,7 @@ def how_to_install_local_cloud() -> str:
 
 def _origin() -> str:
     """The wheel or folder that this was installed from, as pip has noted it (PEP 610)."""
+    import json
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:

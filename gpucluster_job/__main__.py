@@ -18,6 +18,7 @@ MODULES = {
     "torchrun": "torchrun",
     "mpi": "mpi",
     "signal": "ranks.signals",
+    "stacks": "ranks.stacks",
     "library": "library",
     "metrics": "metrics",
     "elements": "elements",

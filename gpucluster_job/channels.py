@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpucluster_job import containers, library
-from gpucluster_job.log import Lines, say
+from gpucluster_job.log import Said, say
 from gpucluster_job.runner import Runner
 from gpucluster_job.settings import GaveUp, Settings
 
@@ -34,16 +34,9 @@ def prepare(runner: Runner, settings: Settings, nodes: list[str]) -> None:
 
 def _run(runner: Runner, argv: list[str]) -> tuple[list[str], int]:
     """Writes the output about channels to the log."""
-    said: list[str] = []
-
-    def take(lines: list[bytes]) -> None:
-        said.extend(line.decode(errors="replace") for line in lines)
-
-    code = runner.phase(argv, Lines(take))
-    for line in said:
-        if line.startswith("[channels]"):
-            say(line)
-    return said, code
+    said = Said(lambda line: say(line) if line.startswith("[channels]") else None)
+    code = runner.phase(argv, said)
+    return said.lines, code
 
 
 def _ended(what: str, said: list[str]) -> str:

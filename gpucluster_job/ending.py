@@ -48,13 +48,13 @@ def now() -> str:
     return datetime.now(timezone.utc).strftime(TIME)
 
 
-def stop_reason(settings: Settings, log_start: int, lost_node: str | None) -> str:
+def stop_reason(settings: Settings, log_start: int, lost_node: str | None, *, survives: bool = False) -> str:
     """slurmstepd writes to the log why Slurm ends a job. srun knows which node was lost. EC2 announces some
-    ends."""
-    announced = _announced(settings)
+    ends. survives: the job is elastic, so Slurm does not end it because of a lost node."""
+    announced = "" if survives else _announced(settings)
     if announced and (announced.startswith(f"{lost_node} ") or _is_near(announced)):
         return announced
-    if lost_node:
+    if lost_node and not survives:
         return f"lost the node {lost_node}"
     said = [match[1] for match in map(_STEPD.match, _this_run(settings.log, log_start)) if match]
     if said and said[-1] in STOPPED_BY:

@@ -11,14 +11,15 @@ import subprocess
 import traceback
 from typing import Any
 
-from gpucluster_job import chain, channels, element, failures, launch, make_containers, ourselves, packages
+from gpucluster_job import chain, channels, element, failures, launch, make_containers, ourselves, packages, placement
 from gpucluster_job.ending import Ending, metrics, now, runs_again, stop_reason, write_result
-from gpucluster_job.log import LauncherOutput, say
+from gpucluster_job.hang import Hang
+from gpucluster_job.log import LauncherOutput, keep_sent, say
 from gpucluster_job.network import NetworkError, Port, address_of
 from gpucluster_job.preflight.checks import Preflight
 from gpucluster_job.ram import Ram
 from gpucluster_job.ranks import rank as _rank  # noqa: F401 - compiled here once, before every rank reads it
-from gpucluster_job.runner import Runner, Stopped, ticks
+from gpucluster_job.runner import TIMED_OUT, Runner, Stopped, ticks
 from gpucluster_job.settings import GaveUp, Settings, host_names
 from gpucluster_job.task.run import Run
 from gpucluster_job.wakeup import handle
@@ -29,6 +30,7 @@ NCCL_GRACE_S = 10.0
 
 
 def main(words: list[str]) -> int:
+    keep_sent()
     return Job(*split(words)).run()
 
 
@@ -43,7 +45,9 @@ class Job:
         self._line, self._command = line, command
         self._settings, self._started_at = Settings.read(), now()
         self._log_start = _size(str(self._settings.log))
-        self._runner, self._output = Runner(), LauncherOutput()
+        self._runner = Runner()
+        self._hang = Hang(self._runner, self._settings, self._on_each_node)
+        self._output = LauncherOutput(self._hang.hear)
         self._nodes: list[str] = []
         self._server_nodes: list[str] = []
         self._ending = Ending(code=0)
@@ -84,7 +88,7 @@ class Job:
         self._preflight.watch_nccl(self._log_start)
         os.environ["GPUCLUSTER_FAILURES"] = str(self._failures)
         argv = launch.argv(self._line, self._command)
-        tick = ticks(self._watch_nccl if self._preflight.nccl else None, self._run.watch_limit())
+        tick = ticks(self._watch_nccl if self._preflight.nccl else None, self._run.watch_limit(), self._hang.watch())
         self._ending.code = self._runner.run(argv, self._output.take, tick=tick)
         self._ram.export(self._ending.code)
 
@@ -94,7 +98,9 @@ class Job:
         if settings.server_nodes:
             several = told["SLURM_JOB_NODELIST_HET_GROUP_1"]
             self._server_nodes = _found(several, settings.server_nodes, "nodes for servers")
-        told["GPUCLUSTER_NODES"] = " ".join(self._nodes)
+        has_order = settings.launcher in placement.ORDERED and "--mpi" not in self._line  # Horovod over MPI: not tried
+        in_order = placement.ordered(self._nodes, told["SLURM_JOB_NODELIST"]) if has_order else self._nodes
+        told["GPUCLUSTER_NODES"] = " ".join(in_order)
         told["MASTER_ADDR"] = address_of(self._nodes[0])
         self._port = Port()
         told["MASTER_PORT"], told["WORLD_SIZE"] = str(self._port.number), str(settings.world_size)
@@ -114,16 +120,21 @@ class Job:
         name = signal.Signals(number).name
         say(f"[launcher] sending {name} to the ranks: the job is about to be stopped")
         self._run.warned = True
-        verb = ourselves.words("signal", name[len("SIG") :])
+        self._on_each_node(ourselves.words("signal", name[len("SIG") :]))
+
+    def _on_each_node(self, command: list[str]) -> None:
+        """A step for each node: the loss of one node must not end the others' steps."""
         one = ["srun", "--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpu-bind=none", "--input=none"]
         for node in self._nodes:
-            subprocess.Popen([*one, "--quiet", f"--nodelist={node}", *verb], stdin=subprocess.DEVNULL)
+            subprocess.Popen([*one, "--quiet", f"--nodelist={node}", *command], stdin=subprocess.DEVNULL)
 
     def _finish(self) -> int:
         self._runner.ignore_signals()
         stopped = self._runner.stopped
         if (stopped or self._run.reached_limit) and not self._ending.code:
             self._ending.code = STOPPED
+        if self._hang.reason and not stopped:
+            self._ending.code = TIMED_OUT
         found = self._finish_preflight()
         if self._ram:
             self._ram.let_go()
@@ -156,12 +167,15 @@ class Job:
     def _explain(self) -> None:
         """The rank that failed and its reason, or the launcher's exit code if no rank recorded a failure."""
         ending, failed = self._ending, failures.recorded(self._failures) if self._failures else []
-        if self._runner.stopped:
-            lost = self._output.words.lost_node
-            ending.reason = stop_reason(self._settings, self._log_start, lost)
+        lost = self._output.words.lost_node
+        if self._runner.stopped or (lost and not failed and not ending.reason):
+            survives = self._runner.stopped and "MIN_NODES" in os.environ
+            ending.reason = stop_reason(self._settings, self._log_start, lost, survives=survives)
             ending.reason = self._ram.lost(ending.reason) if self._ram else ending.reason
         elif self._run.reached_limit:
             ending.reason = self._run.limit_reason
+        elif self._hang.reason:
+            ending.reason = self._hang.reason
         elif not ending.reason and failed:
             first = failed[0]
             ending.code, ending.label, ending.node = first.code, first.label, first.node

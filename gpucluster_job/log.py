@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import threading
+import time
 from contextlib import suppress
 from typing import Callable
 
@@ -12,15 +15,44 @@ _LAUNCHERS_LABEL = re.compile(rb"^\[(?:\d+,)?\d+\]<std(?:out|err)>: ?")
 _RANKS_LABEL = re.compile(rb"^\[(?:\d+|scheduler|chief|server-\d+) [^]]+\] ")
 
 
+EVERY_S = 2.0
+"""How often new lines are sent to the file server."""
+_has_new_lines = False
+"""No lock protects it: a signal's handler writes lines too, and would wait for ever for a lock of its own thread."""
+
+
 def say(line: str) -> None:
     write(f"{line}\n".encode(errors="replace"))
 
 
 def write(data: bytes) -> None:
     """If the disk is full, lines of the log are lost and the job continues."""
+    global _has_new_lines
     with suppress(OSError):
         while data:
             data = data[os.write(1, data) :]
+    _has_new_lines = True
+
+
+def keep_sent() -> None:
+    """Starts a thread that sends new lines to the file server soon. An NFS client keeps what a program writes until the
+    file is closed or fsync is called (nfs(5): The sync mount option), or for the kernel's dirty_expire_centisecs, 30 s:
+    `logs -f` on the head node would show lines that late, and a node that is lost would take them with it."""
+    threading.Thread(target=_send, daemon=True).start()
+
+
+def _send() -> None:
+    global _has_new_lines
+    while True:
+        time.sleep(EVERY_S)
+        if not _has_new_lines:
+            continue
+        _has_new_lines = False
+        try:
+            os.fsync(1)
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                return  # the output is a pipe or a terminal
 
 
 class Lines:
@@ -37,18 +69,41 @@ class Lines:
             self._take(lines)
 
 
+class Said(Lines):
+    """Keeps all lines of the output, and calls `hear` with each."""
+
+    def __init__(self, hear: Callable[[str], None] = lambda line: None) -> None:
+        super().__init__(self._keep)
+        self.lines: list[str] = []
+        self._hear = hear
+
+    def _keep(self, lines: list[bytes]) -> None:
+        for line in (each.decode(errors="replace") for each in lines):
+            self.lines.append(line)
+            self._hear(line)
+
+
+def reason(line: str) -> str:
+    """What follows "error: "."""
+    return line[len("error: ") :] if line.startswith("error: ") else line
+
+
 class LauncherOutput:
     """Passes on the output of the launcher and of all ranks. It remembers the launcher's own lines, which may say why
     it ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, hear_rank: Callable[[bytes], None] = lambda line: None) -> None:
+        """hear_rank: called with each line of a rank, with its label."""
         self.take = Lines(self._print)
         self.words = LauncherWords()
+        self._hear_rank = hear_rank
 
     def _print(self, lines: list[bytes]) -> None:
         shown = []
         for line in (_LAUNCHERS_LABEL.sub(b"", each) for each in lines):
-            if not _RANKS_LABEL.match(line):
+            if _RANKS_LABEL.match(line):
+                self._hear_rank(line)
+            else:
                 self.words.hear(line.decode(errors="replace"))
                 line = b"[launcher] " + line
             shown.append(line + b"\n")

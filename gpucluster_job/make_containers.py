@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 
 from gpucluster_job import containers
-from gpucluster_job.log import Lines, say
+from gpucluster_job.log import Said, say
 from gpucluster_job.runner import Runner
 from gpucluster_job.settings import GaveUp, Settings, plural
 
@@ -17,18 +17,14 @@ def make(runner: Runner, settings: Settings) -> None:
     if not image:
         return
     began = time.monotonic()
-    said: list[str] = []
-
-    def take(lines: list[bytes]) -> None:
-        said.extend(line.decode(errors="replace") for line in lines)
-
+    said = Said()
     argv = [*settings.everywhere(f"--container-image={image}"), *containers.options(), "true"]
-    if runner.phase(argv, Lines(take)) == 0:
+    if runner.phase(argv, said) == 0:
         say(f"[container] {image} is on {plural(settings.nodes, 'node')} ({time.monotonic() - began:.0f} s)")
         return
-    for line in said:
+    for line in said.lines:
         say(f"[container] {line}")
-    others = [line for line in said if not (line.startswith("srun: error: ") and "task" in line)]
+    others = [line for line in said.lines if not (line.startswith("srun: error: ") and "task" in line)]
     last = others[-1] if others else "it printed nothing"
     if "unrecognized option" in last:
         raise GaveUp("the nodes have no pyxis, which a job with a container_image needs")

@@ -41,8 +41,6 @@ FRAMEWORKS = ("torch", "tensorflow", "mxnet", "horovod")
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) ([A-Za-z0-9._-]+).*?==([^,\s]+).*")
 _RAISED = re.compile(r"\s*[A-Za-z_][\w.]*(Error|Exception): ")
 _NAME_ALONE = re.compile(r"The user requested [A-Za-z0-9._-]+")
-
-
 # A login shell has the jobs' credentials. boto3 is one of the system's packages.
 _WITH_S3 = 'file=/etc/profile.d/gpucluster-credentials.sh; [ ! -r $file ] || . $file; exec python3 -I "$0" "$@"'
 
@@ -208,7 +206,8 @@ def _make(overlay: Overlay) -> None:
     pip = place / "bin" / "pip"
     pip.write_text(f'#!/bin/sh\nexec "{place}/bin/python" -I -m pip "$@"\n')
     pip.chmod(0o755)
-    shutil.copy(str(overlay.file("requirements.txt")), str(place))
+    # beside the packages, because it stays if the installation fails: `env list` names it
+    shutil.copy(str(overlay.file("requirements.txt")), str(place.with_suffix(".txt")))
     run(_install(overlay, place), overlay)
     if overlay.file("setup.sh").exists():
         _set_up(overlay)
@@ -338,7 +337,7 @@ def overlays(jobs: Path, queue: str) -> Iterator[tuple[Path, dict[str, Any]]]:
         said = _state(state)
         if said != READY and not place.exists() and not said.startswith(FAILED):
             continue
-        asked = place / "requirements.txt"
+        asked = place.with_suffix(".txt")
         yield (
             state,
             {
@@ -368,6 +367,7 @@ def prune(jobs: Path, queue: str) -> Iterator[str]:
         with suppress(OSError), locked(state, wait=False) as file:
             _write(file, "")
             shutil.rmtree(each["folder"], ignore_errors=True)
+            state.with_suffix(".txt").unlink(missing_ok=True)
         yield each["folder"]
 
 

@@ -6,7 +6,7 @@ import os
 import time
 
 from gpucluster_job import ourselves
-from gpucluster_job.log import Lines, say
+from gpucluster_job.log import Said, reason, say
 from gpucluster_job.runner import Runner
 from gpucluster_job.settings import GaveUp, Settings
 
@@ -21,16 +21,10 @@ def prepare(runner: Runner, settings: Settings) -> None:
     from gpucluster_job.overlay import Overlay
 
     began = time.monotonic()
-    last = ""
-
-    def take(lines: list[bytes]) -> None:
-        nonlocal last
-        for line in (each.decode(errors="replace") for each in lines):
-            last = line
-            say(f"[packages] {line}")
-
-    if runner.phase(ourselves.words("overlay", "build", str(settings.root)), Lines(take)) != 0:
-        raise GaveUp(f"the job's own packages could not be installed: {last[len('error: ') :]}")
+    said = Said(lambda line: say(f"[packages] {line}"))
+    if runner.phase(ourselves.words("overlay", "build", str(settings.root)), said) != 0:
+        last = reason(said.lines[-1]) if said.lines else "it printed nothing"
+        raise GaveUp(f"the job's own packages could not be installed: {last}")
     overlay = Overlay.of(str(settings.root))
     os.environ["PATH"] = overlay.path(os.environ["PATH"])
     say(f"[packages] {overlay.place} ({time.monotonic() - began:.0f} s)")

@@ -8,7 +8,7 @@ import re
 import subprocess
 import time
 
-from gpucluster_job.log import Lines, say
+from gpucluster_job.log import Said, say
 from gpucluster_job.runner import Runner
 from gpucluster_job.settings import GaveUp, Settings, plural
 
@@ -52,20 +52,13 @@ class Ram:
     def _on_nodes(self, *command: str) -> tuple[int, str, str]:
         """Runs once on each node; the first failure ends the others. Returns its exit code, the node's name and its
         reason."""
-        said: list[str] = []
-
-        def take(lines: list[bytes]) -> None:
-            for line in (each.decode(errors="replace") for each in lines):
-                said.append(line)
-                if not _SLURMS.match(line):
-                    say(f"[ram] {line}")
-
+        said = Said(lambda line: None if _SLURMS.match(line) else say(f"[ram] {line}"))
         argv = self._settings.everywhere("--kill-on-bad-exit=1")
-        code = self._runner.run([*argv, *command], Lines(take))
-        error = next(filter(None, map(_ERROR.fullmatch, said)), None)
+        code = self._runner.run([*argv, *command], said)
+        error = next(filter(None, map(_ERROR.fullmatch, said.lines)), None)
         if error:
             return code, error[1], error[2]
-        return code, "", said[-1] if said else "no node gave a reason"
+        return code, "", said.lines[-1] if said.lines else "no node gave a reason"
 
     def export(self, code: int) -> None:
         """At the job's own end, whatever its exit code. Raises GaveUp if results were not exported and nothing else has

@@ -31,6 +31,8 @@ class Settings:
     server_nodes: int
     has_roles: bool
     preflight: str
+    hang_timeout_s: int
+    """0: the job may be silent for ever."""
     runs_before: int
     """How often Slurm has requeued the job."""
 
@@ -51,6 +53,7 @@ class Settings:
             server_nodes=int(told.get("NUM_SERVER_NODES") or 0),
             has_roles="NUM_SERVERS" in told,
             preflight=told["GPUCLUSTER_PREFLIGHT"],
+            hang_timeout_s=int(told.get("GPUCLUSTER_HANG_TIMEOUT") or 0),
             runs_before=int(told.get("SLURM_RESTART_COUNT") or 0),
         )
 

@@ -5,20 +5,32 @@ from __future__ import annotations
 import os
 import sys
 
+from gpucluster_job import placement
 from gpucluster_job.network import NetworkError, address_of
+
+
+def numbered(words: list[str]) -> list[str]:
+    """c10d numbers the nodes by their addresses, as text. In an order of ours they are numbered one by one: torchrun's
+    static rendezvous, which takes no other options of c10d."""
+    if placement.IN_ORDER not in os.environ:
+        return words
+    number = os.environ["GPUCLUSTER_NODES"].split().index(os.environ["SLURMD_NODENAME"])
+    static = [f"--node-rank={number}", "--rdzv-backend=static", "--rdzv-conf=timeout=300"]
+    return [*static, *(word for word in words if word != "--rdzv-backend=c10d")]
 
 
 def main(words: list[str]) -> int:
     """Explicit options: otherwise torchrun compares host names to find the host, and reports a name that may resolve to
     localhost."""
-    is_host = "true" if os.environ["SLURM_NODEID"] == "0" else "false"
+    told = os.environ
     try:
-        address = address_of(os.environ["SLURMD_NODENAME"])
+        address = address_of(told["SLURMD_NODENAME"])
     except NetworkError as error:
         sys.exit(f"error: {error}")
+    is_host = "true" if told["SLURM_NODEID"] == "0" else "false"
     own = [f"--local-addr={address}", f"--rdzv-conf=is_host={is_host},join_timeout=300"]
     try:
-        os.execvp("torchrun", ["torchrun", *own, *words[1:]])
+        os.execvp("torchrun", ["torchrun", *own, *numbered(words[1:])])
     except FileNotFoundError:
         print("torchrun: not found", file=sys.stderr)
         return 127

@@ -58,7 +58,8 @@ def again(index: Index, before: Index) -> tuple[Index, str]:
             f"first {lost[0]}: put them back, or submit a new job"
         )
     more = len(now) - len(then)
-    note = f"{more} shards were added after the job's first run and are ignored" if more else ""
+    were, are = ("shard was", "is") if more == 1 else ("shards were", "are")
+    note = f"{more} {were} added after the job's first run and {are} ignored" if more else ""
     versions = {name: index["versions"][name] for name in before["versions"] if name in index["versions"]}
     return {**before, "nodes": index["nodes"], "root": index["root"], "versions": versions}, note
 
@@ -69,7 +70,8 @@ def summary(index: Index, world_size: int) -> str:
     known = "" if None in samples else f", {sum(samples)} samples"
     sharers = {"by-rank": world_size, "by-node": len(index["nodes"])}.get(index["shard"])
     each = "all to every rank" if sharers is None else f"{_shares(len(samples), sharers)} to each {index['shard'][3:]}"
-    return f"{index['source']}: {len(samples)} shards, {in_words(total)}{known}; {each}, mode {index['mode']}"
+    count = f"{len(samples)} shard{'s' * (len(samples) != 1)}"
+    return f"{index['source']}: {count}, {in_words(total)}{known}; {each}, mode {index['mode']}"
 
 
 def _shares(count: int, sharers: int) -> str:

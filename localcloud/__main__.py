@@ -110,18 +110,27 @@ def _add_fault(fault: argparse.ArgumentParser, named: argparse.ArgumentParser) -
     )
     add.add_argument("--instance-type", metavar="TYPE", help="only for instances of this type")
     add.add_argument("--availability-zone", metavar="ZONE", help="only in this zone")
-    add.add_argument(
-        "--action", metavar="NAME", help="throttle: the API action, such as RunInstances or ec2:RunInstances"
-    )
+    words = "throttle, unavailable: the API action, such as RunInstances, ec2:RunInstances or 'ec2:*'"
+    add.add_argument("--action", metavar="NAME", help=words)
     add.add_argument("--tag", metavar="KEY=VALUE", help="only for instances that have this tag at launch")
-    add.add_argument("--instance-id", metavar="ID", help="death, interruption, event, impaired: the instance")
+    add.add_argument("--instance-id", metavar="ID", help="the instance, for the kinds that need one")
     add.add_argument("--command", metavar="NAME", help="broken: name of the command")
-    add.add_argument("--message", metavar="TEXT", help="broken: what it prints to stderr before it exits with code 1")
-    words = "slow-boot: the delay; interruption: the notice (default: 120); event: how long until it begins"
+    add.add_argument(
+        "--message", metavar="TEXT", help="broken: what the command prints before it fails; kernel-log: the line"
+    )
+    words = (
+        "slow-boot, slow-dns: the delay; interruption: the notice (default: 120); event: how long until it begins; "
+        "block-end: how long until EC2 terminates the instances"
+    )
     add.add_argument("--delay-s", type=float, metavar="SECONDS", help=words)
     add.add_argument("--code", metavar="CODE", help="event: instance-stop, system-reboot, …")
     add.add_argument("--quota-code", metavar="CODE", help="quota: its code, for example L-417A185B")
-    add.add_argument("--value", type=float, metavar="N", help="quota: number of vCPUs")
+    add.add_argument("--reservation-id", metavar="ID", help="block-end: the Capacity Block")
+    words = (
+        "quota: number of vCPUs; capacity: instances left (default: 0); throttle: calls a second (default: 0); "
+        "lost-gpu, lost-efa: how many (default: 1); clock-skew: seconds"
+    )
+    add.add_argument("--value", type=float, metavar="N", help=words)
     add.add_argument("--count", type=int, metavar="N", help="remove the rule after N uses")
     add.set_defaults(verb=verbs.fault_add)
     listed = commands.add_parser("list", help="print the active rules, one JSON object on each line", parents=[named])

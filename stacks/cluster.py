@@ -124,6 +124,7 @@ class GpuCluster(cdk.Stack):
             size_gib=head_node.volume_gib,
             on_delete=head_node.on_delete,
             snapshot_days=head_node.snapshot_days,
+            snapshot_id=head_node.snapshot_id,
             key=self.key,
         )
 

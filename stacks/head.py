@@ -13,7 +13,8 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_route53 as route53
 from constructs import Construct, IDependable
 
-from stacks.images import ROOT_VOLUME_GIB, root_device
+from gpucluster.config.checks.online.images import ROOT_VOLUME_GIB
+from stacks.images import root_device
 from stacks.network import Network
 from stacks.storage.home import HomeVolume
 

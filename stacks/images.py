@@ -11,24 +11,14 @@ from aws_cdk import aws_kms as kms
 from gpucluster.baking import pins
 from gpucluster.baking.recipe import Extras, recipe
 from gpucluster.config import ClusterConfig
-
-# AWS publishes the id of the newest image of a kind in such a parameter. CDK looks it up at the first synthesis and
-# pins it in cdk.context.json, because a new image must not replace a head node unnoticed.
-PARAMETERS = {
-    "dlami-ubuntu-24.04": "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id",
-}
-ROOT_DEVICE = "/dev/sda1"
-"""The root device of Ubuntu's images: a mapping under another name would add a disk instead of encrypting this one."""
-
-ROOT_VOLUME_GIB = 100
-"""The Deep Learning AMIs need 75 GiB; the rest is for packages and containers."""
+from gpucluster.config.checks.online.images import PUBLIC_PARAMETERS, ROOT_DEVICE, ROOT_VOLUME_GIB
 
 
 @lru_cache(maxsize=8)
 def machine_image(image: str, *, region: str) -> ec2.IMachineImage:
-    if image in PARAMETERS:
+    if image in PUBLIC_PARAMETERS:  # CDK pins its value in cdk.context.json: a new image must not replace a head node
         return ec2.MachineImage.from_ssm_parameter(
-            PARAMETERS[image], os=ec2.OperatingSystemType.LINUX, cached_in_context=True
+            PUBLIC_PARAMETERS[image], os=ec2.OperatingSystemType.LINUX, cached_in_context=True
         )
     return ec2.MachineImage.generic_linux({region: image})
 

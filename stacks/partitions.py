@@ -13,11 +13,12 @@ from constructs import Construct
 
 from gpucluster import layout as expanded
 from gpucluster import render
+from gpucluster.config.checks.online.images import ROOT_DEVICE, ROOT_VOLUME_GIB
 from gpucluster.config.construct_ids import pascal
 from gpucluster.hardware.instances import EfaMode, InstanceType, efa_layout
 from gpucluster.layout import Layout
 from stacks.encryption import key_arn
-from stacks.images import ROOT_DEVICE, ROOT_VOLUME_GIB, node_image_id
+from stacks.images import node_image_id
 from stacks.network import Network
 from stacks.purchase import Purchase
 
@@ -90,6 +91,7 @@ class Partition(Construct):
         self.image_id = image_id
         self.purchase = Purchase(partition.purchase, partition.reservation_id)
         self.group = partition.group
+        self.topology = partition.topology
         self._launches = launches
         self._group_name = self._placement_group(groups)
         efa: EfaMode = "efa-only" if partition.efa else "off"

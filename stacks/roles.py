@@ -71,6 +71,8 @@ def grant_head(
     allow(role, ["ec2:DescribeInstances", "ec2:DescribeInstanceStatus"], ["*"])  # AWS has no scope for them
     if any(partition.purchase.kind == "capacity-block" for partition in partitions):
         allow(role, ["ec2:DescribeCapacityReservations"], ["*"])
+    if any(partition.topology for partition in partitions):
+        allow(role, ["ec2:DescribeInstanceTopology"], ["*"])  # AWS has no scope for it
     _grant_launch(role, cluster=cluster, network=network, partitions=partitions)
     to_ec2 = {"StringEquals": {"iam:PassedToService": _ec2_by_name(role)}}
     allow(role, ["iam:PassRole"], [compute_role.role_arn], to_ec2)

@@ -19,23 +19,25 @@ pytest_plugins = [
 ]
 
 ROOT = Path(__file__).resolve().parents[1]
-TIERS = ("unit", "shell", "cloud", "cluster", "nightly", "gpu")
+TIERS = ("unit", "shell", "cloud", "cluster", "nightly", "gpu", "chaos")
+NAMED = ("gpu", "chaos")
+"""Tiers that run only if the command line names them: `make test-gpu`, `make chaos`."""
+BOOTING = ("cluster", "nightly", "chaos")
 SHARED = ("changing", "cluster", "servers", "storage")
 """Fixtures for the whole session that boot nodes: the tests of each stay together, in order."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The tier `gpu` runs only if the command line names it: `make test-gpu`. It needs nothing of `make test`."""
-    named = any("gpu" in Path(argument.partition("::")[0]).parts for argument in config.args)
-    return True if collection_path == ROOT / "tests" / "gpu" and not named else None
+    parts = {part for argument in config.args for part in Path(argument.partition("::")[0]).parts}
+    return True if collection_path.parent == ROOT / "tests" and collection_path.name in {*NAMED} - parts else None
 
 
 @cache
 def missing(tier: str) -> str | None:
     """Why this machine cannot run a tier; None if it can."""
-    if tier in ("cloud", "cluster", "nightly") and not (ROOT / "node_modules" / "aws-cdk").is_dir():
+    if tier in ("cloud", *BOOTING) and not (ROOT / "node_modules" / "aws-cdk").is_dir():
         return "the CDK command line is not installed: make setup"
-    if tier in ("cluster", "nightly"):
+    if tier in BOOTING:
         return _cannot_boot()
     return None
 
@@ -65,6 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def _leave_out_contexts(config: pytest.Config) -> None:
     """After `gpucluster context use`, commands in tests would use that cluster. pip and others keep their settings."""
     users = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    os.environ.pop("GPUCLUSTER_CONTEXT", None)
     own = tempfile.TemporaryDirectory(prefix="gpucluster-settings-")
     for each in users.glob("*"):
         if each.name != "gpucluster":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +21,7 @@ class InProcessRemote:
         except FileNotFoundError:
             raise RemoteError(f"no program {argv[0]!r} on this machine") from None
         except subprocess.TimeoutExpired:
-            raise RemoteError(f"`{shlex.join(argv)[:80]}` did not finish within {timeout_s:.0f} s") from None
+            raise RemoteError(f"the head node did not answer within {timeout_s:.0f} s") from None
         if sent:
             sent(len(input or b""))
         return Completed(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))

@@ -1,9 +1,10 @@
-"""Calls AWS for boot steps, with Python's standard library only: a plain image has neither the AWS CLI nor boto3.
+"""Calls AWS with Python's standard library only. Boot steps need it, because a plain image has neither the AWS CLI nor
+boto3, and so do calls with a parameter that an image's boto3 is too old to know.
 
 usage: aws_api parameter NAME [KEY]         a value of Parameter Store, or of the JSON in it
        aws_api put-parameter NAME VALUE     overwrites an existing one
        aws_api secret ARN [KEY]             a secret, or a value of the JSON in it
-       aws_api tag INSTANCE KEY             the tag's value, or nothing
+       aws_api node                         the name of this instance's Slurm node, or nothing
        aws_api put-tag INSTANCE KEY VALUE
 
 It takes a tenth of the AWS CLI's processor time (0.08 s for 0.8 s), and a boot makes several calls.
@@ -27,7 +28,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
-from gpucluster_node import imds
+from gpucluster_node import imds, names
 
 TRIES = 15
 """With the waits between them about two minutes: at forty reads a second, thousands of nodes take that long."""
@@ -38,7 +39,7 @@ NO_ANSWER = (OSError, HTTPException)
 PASSING = re.compile(r"Throttl|RequestLimitExceeded|TooManyRequests|RequestTimeout|SlowDown")
 """Error codes that come with status 400. Parameter Store answers some forty reads a second, and a thousand nodes may
 boot at once."""
-TARGETS = {"ssm": "AmazonSSM", "secretsmanager": "secretsmanager"}
+TARGETS = {"ssm": "AmazonSSM", "secretsmanager": "secretsmanager", "fsx": "AWSSimbaAPIService_v20180301"}
 EC2_VERSION = "2016-11-15"
 TAG_CHARACTERS = 250
 
@@ -49,6 +50,9 @@ class Refused(Exception):
     def __init__(self, status: int, said: str) -> None:
         super().__init__(said)
         self.passes = status >= 500 or status == 429 or bool(PASSING.search(said))
+
+
+ERRORS = (Refused, *NO_ANSWER)
 
 
 @dataclass(frozen=True)
@@ -90,9 +94,9 @@ def signed(
     return {**sent, "authorization": f"AWS4-HMAC-SHA256 {identity}"}
 
 
-def call(service: str, body: bytes, headers: Mapping[str, str]) -> str:
+def call(service: str, body: bytes, headers: Mapping[str, str], tries: int = TRIES) -> str:
     """Raises Refused. Retries temporary errors after a random time, because many nodes boot at once."""
-    for attempt in range(1, TRIES):
+    for attempt in range(1, tries):
         try:
             return _call_once(service, body, headers)
         except Refused as error:
@@ -127,9 +131,10 @@ def reason(status: int, text: str) -> str:
     return ": ".join(filter(None, (code[1] or code[2], said)))
 
 
-def _json(service: str, action: str, **arguments: object) -> dict[str, object]:
+def ask(service: str, action: str, *, tries: int = TRIES, **arguments: object) -> dict[str, object]:
+    """One of TARGETS. Raises ERRORS."""
     headers = {"content-type": "application/x-amz-json-1.1", "x-amz-target": f"{TARGETS[service]}.{action}"}
-    found: dict[str, object] = json.loads(call(service, json.dumps(arguments).encode(), headers))
+    found: dict[str, object] = json.loads(call(service, json.dumps(arguments).encode(), headers, tries))
     return found
 
 
@@ -151,16 +156,22 @@ def _value(text: object, key: str | None) -> str:
 
 
 def parameter(name: str, key: str | None = None) -> str:
-    found = _json("ssm", "GetParameter", Name=name)["Parameter"]
+    found = ask("ssm", "GetParameter", Name=name)["Parameter"]
     return _value(found["Value"], key) if isinstance(found, dict) else ""
 
 
 def put_parameter(name: str, value: str) -> None:
-    _json("ssm", "PutParameter", Name=name, Value=value, Type="String", Overwrite=True)
+    ask("ssm", "PutParameter", Name=name, Value=value, Type="String", Overwrite=True)
 
 
 def secret(arn: str, key: str | None = None) -> str:
-    return _value(_json("secretsmanager", "GetSecretValue", SecretId=arn)["SecretString"], key)
+    return _value(ask("secretsmanager", "GetSecretValue", SecretId=arn)["SecretString"], key)
+
+
+def node() -> str:
+    """Nothing until the head node has tagged the instance."""
+    value = tag(imds.instance_id(), names.TAG)
+    return value and names.node_of(value, int(imds.ask("meta-data/ami-launch-index"))) or ""
 
 
 def tag(instance: str, key: str) -> str:
@@ -183,7 +194,7 @@ VERBS: dict[str, Callable[..., str | None]] = {
     "parameter": parameter,
     "put-parameter": put_parameter,
     "secret": secret,
-    "tag": tag,
+    "node": node,
     "put-tag": put_tag,
 }
 
@@ -192,8 +203,8 @@ def main(arguments: list[str]) -> int:
     verb, *rest = arguments
     try:
         said = VERBS[verb](*rest)
-    except (Refused, *NO_ANSWER, KeyError, ValueError) as error:
-        print(f"AWS call {verb} {rest[0]} failed: {error}", file=sys.stderr)
+    except (*ERRORS, KeyError, ValueError) as error:
+        print(f"AWS call {' '.join([verb, *rest[:1]])} failed: {error}", file=sys.stderr)
         return 1
     if said is not None:
         sys.stdout.write(said + "\n")

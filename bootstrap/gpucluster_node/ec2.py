@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -13,6 +13,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from gpucluster_node import names
 from gpucluster_node.aws import error_code, error_message
 from gpucluster_node.batches import batches
 from gpucluster_node.fleet import Fleet, LaunchTemplate
@@ -21,8 +22,8 @@ from gpucluster_node.rates import TokenBucket
 log = logging.getLogger("ec2")
 CLUSTER_TAG = "gpucluster:cluster"
 ROLE_TAG = "gpucluster:role"
-NODE_TAG = "gpucluster:node"
 FAILURE_TAG = "gpucluster:boot-failure"
+LABEL_TAG = "Name"
 TEMPLATE_TAGS = ("aws:ec2launchtemplate:id", "aws:ec2launchtemplate:version")
 """EC2 sets these itself."""
 LIVE_STATES = ("pending", "running", "stopping", "stopped")
@@ -31,25 +32,19 @@ ENDED_STATES = ("shutting-down", "terminated")
 """EC2 lists those for about an hour."""
 PAGE_SIZE = 1000
 """The most that DescribeInstances returns; without a limit it may time out on large fleets."""
-FILTER_VALUES = 200
-"""The most values in a filter of DescribeInstances."""
 TERMINATE_BATCH = 500
 BLOCK = "capacity-block"
 """InstanceLifecycle of an instance in a Capacity Block."""
 TAG_CALLS = TokenBucket(90, 9)
 """Of the 100 calls at once, and 10 more a second, that EC2 allows an account in a region (EC2's guide,
-ec2-api-throttling); nodes whose boot fails tag themselves. A call tags up to 1,000 instances, but all alike, and each
-node has its own name."""
+ec2-api-throttling); nodes whose boot fails tag themselves."""
 TAG_ATTEMPTS = 10
 """EC2 may not know an instance yet that it has just launched. 22 s in all: nodes wait five minutes for their name."""
-_NOT_YET = {
-    "InvalidInstanceID.NotFound": TAG_ATTEMPTS,
-    "UnauthorizedOperation": 4,
-    "RequestLimitExceeded": TAG_ATTEMPTS,
-}
+_UNKNOWN = "InvalidInstanceID.NotFound"
+_NOT_YET = dict.fromkeys((_UNKNOWN, "UnauthorizedOperation", "RequestLimitExceeded"), TAG_ATTEMPTS)
 """Code -> how often a call is made. NotFound may come even after DescribeInstances knew the instance
 (aws/aws-sdk-ruby#1198). The head node may tag instances with its cluster's tags, and IAM may see those later than the
-instance."""
+instance: one of them late refuses the call for all."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +60,10 @@ class Instance:
     instance_type: str = ""
     ended_by: str = ""
     """EC2's code and message for its termination, such as `Client.InternalError: Client error on launch`."""
+    launch_index: int = 0
+    """Its place among the instances of its launch."""
+    label: str = ""
+    """Its name in EC2's console."""
     capacity_block: str = ""
     """Id of the reservation, if it runs in a Capacity Block."""
 
@@ -86,30 +85,27 @@ def client_token(attempt: str, nodes: Sequence[str], template: LaunchTemplate) -
     return sha256(text.encode()).hexdigest()[:64]
 
 
-def tag_request(fleet: Fleet, instance_id: str, node: str) -> dict[str, Any]:
-    tags = {"Name": f"{fleet.cluster}-{node}", NODE_TAG: node}
-    return {"Resources": [instance_id], "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
+def tag_request(instance_ids: Sequence[str], tags: Mapping[str, str]) -> dict[str, Any]:
+    return {"Resources": list(instance_ids), "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
 
 
-def describe_request(fleet: Fleet, nodes: Sequence[str] = (), states: Sequence[str] = LIVE_STATES) -> dict[str, Any]:
-    """This cluster's compute instances that are not terminated; only those of the named nodes, if any are named."""
+def describe_request(fleet: Fleet, states: Sequence[str] = LIVE_STATES) -> dict[str, Any]:
+    """This cluster's compute instances that are not terminated."""
     filters = {
         f"tag:{CLUSTER_TAG}": [fleet.cluster],
         f"tag:{ROLE_TAG}": ["compute"],
         "instance-state-name": list(states),
     }
-    if nodes:
-        filters[f"tag:{NODE_TAG}"] = list(nodes)
     return {"Filters": [{"Name": name, "Values": values} for name, values in filters.items()]}
 
 
 def launch(ec2: Any, template: LaunchTemplate, least: int, most: int, token: str) -> list[Instance]:
     response = ec2.run_instances(**run_request(template, least, most, token))
-    return [_instance(each) for each in sorted(response["Instances"], key=lambda each: each.get("AmiLaunchIndex", 0))]
+    return sorted(map(_instance, response["Instances"]), key=lambda each: each.launch_index)
 
 
 def tag(ec2: Any, request: dict[str, Any]) -> None:
-    """request: of `tag_request`."""
+    """For instances that were just launched. request: of `tag_request`."""
 
     def call() -> None:
         TAG_CALLS.take()
@@ -131,9 +127,9 @@ def patiently(call: Callable[[], None]) -> None:
 
 
 def describe(ec2: Any, fleet: Fleet, nodes: Sequence[str] = (), states: Sequence[str] = LIVE_STATES) -> list[Instance]:
-    """The instances of the named nodes, or of all."""
-    asked = list(batches(nodes, FILTER_VALUES)) or [[]]
-    return [each for names in asked for each in _described(ec2, describe_request(fleet, names, states))]
+    """The instances of the named nodes, or of all. EC2 cannot filter by a node: instances share a tag's value."""
+    wanted = frozenset(nodes)
+    return [each for each in _described(ec2, describe_request(fleet, states)) if not wanted or each.node in wanted]
 
 
 def _described(ec2: Any, request: dict[str, Any]) -> Iterator[Instance]:
@@ -152,24 +148,30 @@ def _terminate(ec2: Any, instance_ids: list[str]) -> None:
     try:
         ec2.terminate_instances(InstanceIds=instance_ids)
     except ClientError as error:
-        unknown = set(re.findall(r"\bi-[0-9a-f]+", error_message(error)))
-        known = [each for each in instance_ids if each not in unknown]
-        if error_code(error) != "InvalidInstanceID.NotFound" or len(known) == len(instance_ids):
+        known = [each for each in instance_ids if each not in unknown_ids(error)]
+        if len(known) == len(instance_ids):
             raise
         log.warning("%s", error_message(error))
         if known:
             _terminate(ec2, known)
 
 
+def unknown_ids(error: Exception) -> frozenset[str]:
+    """The instances that EC2 does not know, if that is the error."""
+    return frozenset(re.findall(r"\bi-[0-9a-f]+", error_message(error)) if error_code(error) == _UNKNOWN else ())
+
+
 def _instance(data: dict[str, Any]) -> Instance:
-    tags = dict(_tags(data))
+    tags, launch_index = dict(_tags(data)), data.get("AmiLaunchIndex", 0)
     return Instance(
         instance_id=data["InstanceId"],
         state=data["State"]["Name"],
         private_ip=data.get("PrivateIpAddress"),
         launch_time=data["LaunchTime"],
-        node=tags.get(NODE_TAG),
+        node=names.node_of(tags.get(names.TAG, ""), launch_index),
         boot_failure=tags.get(FAILURE_TAG),
+        launch_index=launch_index,
+        label=tags.get(LABEL_TAG, ""),
         instance_type=data.get("InstanceType", ""),
         ended_by=data.get("StateReason", {}).get("Message", ""),
         capacity_block=data.get("CapacityReservationId", "") if data.get("InstanceLifecycle") == BLOCK else "",

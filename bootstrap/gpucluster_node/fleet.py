@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 BUNDLE = Path(__file__).resolve().parents[1]
+NEWEST = BUNDLE.with_name("bundle")
+"""The link to the newest bundle, which may be another one than that of a program that has run for a while."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,10 @@ class Partition:
     max_nodes: int
     purchase: str
     max_usd_per_hour: float | None = None
+    reservation_id: str | None = None
+    """Of a Capacity Block."""
+    topology: bool = False
+    """Whether EC2 tells where in the network instances of its types are."""
 
     @property
     def paid_in_advance(self) -> bool:

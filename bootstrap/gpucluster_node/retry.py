@@ -12,8 +12,9 @@ LAUNCH_REFUSED_S = 120
 BOOT_FAILED_S = 300
 """Long enough to log in and look, because the instance stays until then."""
 INSTANCE_GONE_S = 0
-SLURM_REASONS = {"ResumeTimeout reached": 120, "Not responding": 300}
-"""Slurm's own reasons for DOWN, and after how many seconds a node with that reason is tried again."""
+SLURM_REASONS = {"ResumeTimeout reached": 120, "Not responding": 60}
+"""Slurm's own reasons for DOWN, and after how many seconds a node with that reason is tried again. A node that does not
+respond has been silent for SlurmdTimeout before; a job that needs it waits for a new instance."""
 _ENDED_FROM_OUTSIDE = (
     "Client.InstanceInitiatedShutdown",
     "Client.UserInitiatedShutdown",

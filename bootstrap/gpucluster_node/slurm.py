@@ -6,15 +6,17 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from gpucluster_node.batches import batches
 
 TIMEOUT_S = 30
 NODES_PER_CALL = 100
-_NODE = re.compile(r"NodeName=(?P<name>\S+) .*?\bState=(?P<state>\S+)")
-_REASON = re.compile(r"\bReason=(?P<reason>.*) \[(?P<user>[^@\]]*)@(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\]")
+_NODE = re.compile(r"NodeName=(?P<name>\S+)(?:.*? NodeAddr=(?P<address>\S+))?.*? State=(?P<state>\S+)")
+_REASON = re.compile(r" Reason=(?P<reason>.*) \[(?P<user>[^@\]]*)@(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\]")
+_EXTRA = re.compile(r".* Extra=(?P<value>\S+)")
+"""The last one: a reason, which comes before it, may contain the same text."""
 _HELD = re.compile("JobHeld|JobHoldMaxRequeue| held( |$)")
 """JobHeldUser, JobHeldAdmin. squeue shows Slurm's description instead if there is one: `launch failed requeued held`,
 `job requeued in held state`, `launch failure limit exceeded requeued held` (job_mgr.c, squeue/print.c)."""
@@ -28,6 +30,10 @@ class Node:
     reason: str = ""
     reason_time: datetime | None = None
     """In the head node's own time zone, as Slurm writes it."""
+    address: str = ""
+    """What Slurm calls NodeAddr: the instance's IPv4 address, or the node's name if it is powered off."""
+    extra: str = ""
+    """Slurm's field Extra, if it is one word: power/topology.py."""
 
     def has(self, *states: str) -> bool:
         """Whether any of these is set."""
@@ -45,10 +51,9 @@ def _parse_node(line: str) -> Node | None:
         return None
     # A star after the state means that the node does not respond.
     states = frozenset(found["state"].replace("*", "+NOT_RESPONDING").split("+"))
-    why = _REASON.search(line)
-    if not why:
-        return Node(found["name"], states)
-    return Node(found["name"], states, why["reason"], datetime.fromisoformat(why["time"]))
+    why, extra = _REASON.search(line), _EXTRA.search(line)
+    node = Node(found["name"], states, address=found["address"] or "", extra=extra["value"] if extra else "")
+    return replace(node, reason=why["reason"], reason_time=datetime.fromisoformat(why["time"])) if why else node
 
 
 def expand(hostlist: str) -> list[str]:
@@ -266,6 +271,15 @@ def parse_queued(text: str) -> list[Queued]:
     ]
 
 
+def starting() -> bool:
+    """Whether a job has nodes and has not started."""
+    return any(state == "CONFIGURING" for _, state in jobs())
+
+
+def reconfigure() -> None:
+    _run(["scontrol", "reconfigure"])
+
+
 def queued() -> list[Queued]:
     return parse_queued(_run(jobs_argv("%A|%T|%r|%o")))
 
@@ -282,8 +296,20 @@ def start_now(job_id: str) -> None:
     _run(["scontrol", "update", f"jobid={job_id}", "starttime=now"])
 
 
+NOWHERE = "127.0.0.1"
+"""The address of a node whose instance is terminated. When Slurm sets a node DOWN, it sends it a request to end its
+job and repeats that for up to half a minute (slurm_send_addr_recv_msgs in slurm_protocol_api.c). Meanwhile another
+node, on which the same job runs again, may get the address. It would end the job's part there, and Slurm would take the
+node for idle. Nothing on the head node listens on slurmd's port, so it refuses the request."""
+
+
 def set_down(names: Sequence[str], reason: str) -> None:
     update(names, state="down", reason=reason)
+
+
+def set_terminated(name: str, reason: str) -> None:
+    """DOWN, and its instance is terminated. Slurm sets the address before the state (update_node in node_mgr.c)."""
+    update([name], state="down", reason=reason, nodeaddr=NOWHERE)
 
 
 def set_state(names: Sequence[str], state: str) -> None:
@@ -305,14 +331,22 @@ class SlurmError(Exception):
     """scontrol failed or did not answer in time."""
 
 
+class UnansweredError(SlurmError):
+    """slurmctld may still do what it was asked."""
+
+
+TIMED_OUT = "timed out on send/recv"
+"""SLURM_PROTOCOL_SOCKET_IMPL_TIMEOUT in slurm_errno.c: no answer within MessageTimeout."""
+
+
 def _run(argv: Sequence[str]) -> str:
     environment = {**os.environ, "SLURM_TIME_FORMAT": "standard"}
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment)
     except subprocess.TimeoutExpired:
-        raise SlurmError(f"`{' '.join(argv)}` did not answer within {TIMEOUT_S} s") from None
+        raise UnansweredError(f"`{' '.join(argv)}` did not answer within {TIMEOUT_S} s") from None
     if done.returncode:
-        raise SlurmError(
-            f"`{' '.join(argv)}` exited with code {done.returncode}: {done.stderr.strip() or done.stdout.strip()}"
-        )
+        kind = UnansweredError if TIMED_OUT in done.stderr else SlurmError
+        said = done.stderr.strip() or done.stdout.strip()
+        raise kind(f"`{' '.join(argv)}` exited with code {done.returncode}: {said}")
     return done.stdout

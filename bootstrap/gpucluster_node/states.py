@@ -74,7 +74,7 @@ IDLE = (DUE, ALWAYS_ON, ELSE)
 """No ResumeProgram has the node."""
 
 NODE = Table(
-    (("Slurm's node", SLURM), ("its newest instance", EC2), ("known of the node", OURS)),
+    (("Slurm's node", SLURM), ("its instance", EC2), ("known of the node", OURS)),
     (
         Rule((SLURM, EC2, (LAUNCHING,)), "", "its ResumeProgram names its instance, or sets it DOWN"),
         Rule(((OFF,), EC2, (ALWAYS_ON,)), "power_up", "the partition's `min_nodes` are always on", then=(ASKED,)),
@@ -121,20 +121,20 @@ NODE = Table(
 )
 
 UNNAMED, UNKNOWN_NODE = "has no node's name", "of an unknown node"
-OLDER, NEWEST = "older than another", "the node's newest"
+SPARE, OWN = "another of its node", "its node's own"
 NO_NODE = "-"
 FROM_BEFORE, BY_PROGRAM, SETTLED = "from before the launch", "being launched", "nothing"
 
 _NAMED_SLURM = (*SLURM, NO_NODE)
 INSTANCE = Table(
     (
-        ("the instance", (UNNAMED, UNKNOWN_NODE, OLDER, NEWEST)),
+        ("the instance", (UNNAMED, UNKNOWN_NODE, SPARE, OWN)),
         ("Slurm's node", _NAMED_SLURM),
         ("known of the instance", (FROM_BEFORE, BY_PROGRAM, SETTLED)),
     ),
     (
         Rule(
-            ((UNNAMED, UNKNOWN_NODE, OLDER, NEWEST), _NAMED_SLURM, (BY_PROGRAM,)),
+            ((UNNAMED, UNKNOWN_NODE, SPARE, OWN), _NAMED_SLURM, (BY_PROGRAM,)),
             "",
             "a ResumeProgram is working on it",
         ),
@@ -146,17 +146,17 @@ INSTANCE = Table(
             ORPHAN_GRACE,
         ),
         Rule(
-            ((OLDER,), _NAMED_SLURM, (FROM_BEFORE, SETTLED)), "terminate", "its node has a newer instance", ORPHAN_GRACE
+            ((SPARE,), _NAMED_SLURM, (FROM_BEFORE, SETTLED)), "terminate", "its node has its own instance", ORPHAN_GRACE
         ),
         Rule(
-            ((NEWEST,), _NAMED_SLURM, (FROM_BEFORE,)),
+            ((OWN,), _NAMED_SLURM, (FROM_BEFORE,)),
             "terminate",
             "it was launched before its node's current launch: Slurm does not accept it, and it uses capacity",
             ORPHAN_GRACE,
         ),
-        Rule(((NEWEST,), (OFF, DOWN_OFF), (SETTLED,)), "terminate", "its node is powered down", ORPHAN_GRACE),
+        Rule(((OWN,), (OFF, DOWN_OFF), (SETTLED,)), "terminate", "its node is powered down", ORPHAN_GRACE),
         Rule(
-            ((NEWEST,), tuple(word for word in _NAMED_SLURM if word not in (OFF, DOWN_OFF)), (SETTLED,)),
+            ((OWN,), tuple(word for word in _NAMED_SLURM if word not in (OFF, DOWN_OFF)), (SETTLED,)),
             "",
             "its node needs it",
         ),

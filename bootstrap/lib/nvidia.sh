@@ -15,9 +15,10 @@ use_nvidia_packages() {
     rm -f "$keyring"
 }
 
-# download URL FILE
+# download URL FILE: a transfer that stalls for 30 s is begun again.
 download() {
-    curl -sSfL --connect-timeout 10 --retry 3 -m 600 -o "$2" "$1" || fail "cannot fetch $1: has this subnet a route to the internet?"
+    curl -sSfL --connect-timeout 10 --speed-limit 1000 --speed-time 30 --retry 3 -m 600 -o "$2" "$1" ||
+        fail "cannot fetch $1: has this subnet a route to the internet?"
 }
 
 # distribution: NVIDIA's name of it, for example ubuntu2404.

@@ -4,6 +4,10 @@
 # Without it a command that fails inside $(…) does not end the command around it.
 shopt -s inherit_errexit
 
+# A step that hangs must be named before Slurm gives the node up (ResumeTimeout, 1,800 s). On a plain image, CUDA and NVIDIA's driver,
+# which is compiled, take minutes. A role script may set another limit before.
+if [ ! -v STEP_LIMIT_S ]; then STEP_LIMIT_S=900; fi
+
 say() {
     echo "$(date -u +%Y-%m-%dT%H:%M:%SZ) $*"
 }
@@ -21,9 +25,9 @@ one_at_a_time() {
 }
 
 # run_step NAME: runs step_NAME from NAME.sh, in any folder of steps/, in a subshell: errexit holds there, and no variable or
-# function outlives the step.
+# function outlives the step. It is ended after STEP_LIMIT_S.
 run_step() {
-    local name=$1 began=${EPOCHREALTIME/./} scratch status tee_pid
+    local name=$1 began=${EPOCHREALTIME/./} scratch status tee_pid step_pid
     scratch=$(mktemp -d)
     say "step=$name status=started"
     exec {errors}> >(exec tee "$scratch/stderr" >&2)
@@ -34,16 +38,46 @@ run_step() {
         trap 'note_failure "$name" "$scratch/failure" "$?" "$BASH_COMMAND"' ERR
         source_step "$name"
         "step_$name"
-    ) 2>&"$errors" 9>&-
-    status=$?
-    set -e
+    ) 2>&"$errors" 9>&- &
+    step_pid=$!
     exec {errors}>&-
-    wait "$tee_pid" || true
-    if [ "$status" -ne 0 ]; then
+    end_late "$step_pid" "$tee_pid" "$scratch/late" </dev/null >/dev/null 2>&1 9>&- &
+    wait "$step_pid"
+    status=$?
+    wait "$tee_pid"
+    set -e
+    if [ -s "$scratch/late" ] || [ "$status" -ne 0 ]; then
         stop_at "$name" "$status" "$scratch"
     fi
     rm -rf "$scratch"
     say "step=$name status=ok seconds=$(seconds_since "$began")"
+}
+
+# end_late STEP TEE FILE: if the step still runs after the limit, or a process that has its errors, writes to FILE what it runs,
+# and ends it with all processes below it. The innermost are asked first, so that the step notes the line.
+end_late() {
+    local step=$1 tee=$2 file=$3 status=0 tree inner pid
+    timeout "$STEP_LIMIT_S" tail --pid="$tee" -f /dev/null || status=$?
+    if [ "$status" -ne 124 ]; then return; fi
+    if ! kill -0 "$step" 2>/dev/null; then
+        echo "no end after $STEP_LIMIT_S s: a process that it started has its errors" >"$file"
+        kill -KILL "$tee"
+        return
+    fi
+    mapfile -t tree < <(tree_of "$step")
+    mapfile -t inner < <(for pid in "${tree[@]}"; do pgrep -P "$pid" >/dev/null || echo "$pid"; done)
+    echo "no end after $STEP_LIMIT_S s, it ran: $(ps -ww -o args= -p "${inner[*]}" | paste -sd '|')" >"$file"
+    kill "${inner[@]}"
+    sleep 2
+    mapfile -t -O "${#tree[@]}" tree < <(tree_of "$step") # a step that tries again has begun another process
+    kill -KILL "${tree[@]}" "$tee"
+}
+
+# tree_of PID: the process and all below it.
+tree_of() {
+    local child
+    echo "$1"
+    for child in $(pgrep -P "$1"); do tree_of "$child"; done
 }
 
 # source_step NAME
@@ -95,7 +129,7 @@ stop_at() {
     if [ -s "$scratch/failure" ]; then
         { IFS= read -r line && IFS= read -r command; } <"$scratch/failure"
     fi
-    reason=$(last_error "$scratch/stderr")
+    reason=$(cat "$scratch/late" 2>/dev/null || last_error "$scratch/stderr")
     reason="step=$name line=$line: $(cut_to 150 "${reason:-$command}") (log /var/log/gpucluster/boot.log)"
     rm -rf "$scratch"
     say "$reason"

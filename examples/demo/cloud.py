@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,9 +48,15 @@ class LocalCloud:
         Path(ROOT, ".gpucluster", "GpuCluster.json").unlink(missing_ok=True)
 
     def instances_of(self, nodes: list[str]) -> list[str]:
-        """Ids of the instances that carry these Slurm nodes' names."""
-        tagged = {instance["tags"].get("gpucluster:node"): instance for instance in self._ask("status")["instances"]}
-        return [tagged[node]["instance_id"] for node in nodes if node in tagged]
+        """Ids of the instances of these Slurm nodes."""
+        sys.path.append(str(ROOT / "bootstrap"))
+        from gpucluster_node import names
+
+        found = {
+            names.node_of(each["tags"].get(names.TAG, ""), each["launch_index"]): each["instance_id"]
+            for each in self._ask("status")["instances"]
+        }
+        return [found[node] for node in nodes if node in found]
 
     def launched_since(self, since: float) -> list[str]:
         """Ids of the instances that the API's log says were launched after that time (seconds since the epoch)."""

@@ -206,8 +206,6 @@ def cli(context: CliContext, config_path: str | None, context_name: str | None, 
         context.config_path = nearest(Path())
     context.debug = debug
     context.context_name = context_name or ""
-    if context_name:
-        cluster_file.refuse_context(str(click.get_current_context().invoked_subcommand))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

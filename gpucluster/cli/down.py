@@ -144,11 +144,13 @@ def _take_down(
 
 
 def _confirm(deployment: Deployment, config: ClusterConfig, *, yes: bool) -> None:
+    record = local_cloud.read(deployment.config_file, config.name)
     volumes = stack.physical_ids(deployment.clients.cloudformation, config.name, "AWS::EC2::Volume")
     for line in what_goes_and_stays(
         _as_deployed(deployment, config),
         compute_nodes=len(deployment.instances("compute")),
         volumes=" ".join(volumes),
+        cloud_ends=record is not None and record.started,
     ):
         click.echo(line, err=True)
     if yes:

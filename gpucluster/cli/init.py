@@ -56,12 +56,6 @@ def _template(ctx: click.Context, parameter: click.Parameter, name: str | None) 
     return templates()[name]
 
 
-def _list(ctx: click.Context, parameter: click.Parameter, asked: bool) -> None:
-    if asked:
-        click.echo("\n".join(columns([*_rows()])))
-        ctx.exit()
-
-
 def _rows() -> Iterator[tuple[str, str, str]]:
     for name, template in templates().items():
         yield "--template", name, template.title
@@ -89,10 +83,8 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.option(
     "--list",
+    "listed",
     is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_list,
     help="List the templates and examples with a line about each, and exit.",
 )
 @click.option(
@@ -115,11 +107,16 @@ Examples:
     required=False,
 )
 @click.pass_obj
-def command(context: CliContext, file: str | None, text: str, template: Template | None) -> None:
+def command(context: CliContext, listed: bool, file: str | None, text: str, template: Template | None) -> None:
     """Write a commented cluster file to FILE, to that of -c, or to cluster.yaml. Files that exist are not overwritten.
 
     With --template, FILE is a new folder. Its default is the template's name. The last line on stdout is the path.
     """
+    if listed:
+        if file:
+            raise click.UsageError(f"--list takes no FILE, got {file}")
+        click.echo("\n".join(columns([*_rows()])))
+        return
     if template:
         folder = Path(file or template.folder.name)
         texts = {folder / name: content for name, content in {NAME: text, **template.texts()}.items()}

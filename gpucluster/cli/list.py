@@ -27,7 +27,8 @@ def command(context: CliContext, region: str | None, as_json: bool) -> int:
 
     with aws.aws_errors():
         session, endpoint_url = _session(context, region)
-        cloudformation, ec2 = (session.client(each, endpoint_url=endpoint_url) for each in ("cloudformation", "ec2"))
+        settings = {"endpoint_url": endpoint_url, "config": aws.patient()}
+        cloudformation, ec2 = (session.client(each, **settings) for each in ("cloudformation", "ec2"))
         found = existing.clusters(cloudformation, ec2, session.region_name)
     if as_json:
         click.echo(json.dumps({"region": session.region_name, "clusters": [asdict(each) for each in found]}))

@@ -9,6 +9,8 @@ from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.job_id import job_id as job_number
 from gpucluster.following import jobs
+from gpucluster.following.patience import Patience
+from gpucluster.head.remote import Remote
 
 
 @click.command()
@@ -22,11 +24,35 @@ def command(context: CliContext, job_id: str | None, follow: bool) -> int:
 
     With --follow the exit code is 4 if the job failed. Otherwise it is 0, also after Ctrl-C.
     """
+    if follow:
+        return _follow(context, job_id)
     with head(context) as remote:
-        job_id = job_id or jobs.latest(remote)
-        jobs.require(remote, job_id)
-        if not follow:
-            click.echo(jobs.log(remote, job_id), nl=False)
-        elif ending := following.follow(remote, job_id):
-            ending.check(job_id)
+        click.echo(jobs.log(remote, _known(remote, job_id)), nl=False)
     return 0
+
+
+def _follow(context: CliContext, job_id: str | None) -> int:
+    """Also waits for a head node that does not answer yet. A context's login node must answer at once: ssh says in the
+    same way that it is away and that it refuses the user."""
+    try:
+        if context.chosen_context():
+            with head(context) as remote:
+                return _shown(remote, _known(remote, job_id))
+        patience = Patience("", following.tell)
+        with head(context, patience=patience) as remote:
+            return _shown(remote, patience.ask(lambda: _known(remote, job_id)))
+    except KeyboardInterrupt:
+        return 0
+
+
+def _shown(remote: Remote, job_id: str) -> int:
+    if ending := following.follow(remote, job_id):
+        ending.check(job_id)
+    return 0
+
+
+def _known(remote: Remote, job_id: str | None) -> str:
+    """Default: the newest job. Raises UsageError."""
+    found = job_id or jobs.latest(remote)
+    jobs.require(remote, found)
+    return found

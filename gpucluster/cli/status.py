@@ -16,8 +16,8 @@ from gpucluster.cli.jobs import live
 from gpucluster.config import ClusterConfig
 from gpucluster.contexts.store import Context
 from gpucluster.errors import CloudError
-from gpucluster.following import causes, jobs
-from gpucluster.head import job_lustre, mounted, slurm, spending
+from gpucluster.following import causes, jobs, topology
+from gpucluster.head import accounts, clock, job_lustre, mounted, slurm, spending
 from gpucluster.head.remote import Remote
 
 Report = dict[str, Any]
@@ -25,57 +25,72 @@ Report = dict[str, Any]
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
+@click.option(
+    "--topology", "with_topology", is_flag=True, help="Show where in EC2's network the nodes and their jobs are."
+)
 @click.pass_obj
-def command(context: CliContext, as_json: bool) -> int:
+def command(context: CliContext, as_json: bool, with_topology: bool) -> int:
     """Show the head node, the partitions, why nodes are down, and the jobs and why they are pending.
 
     The exit code is 3 if the cluster does not exist or its head node cannot be reached.
     """
     chosen = context.chosen_context()
-    report = at(context, chosen) if chosen else gather(context, context.load())
+    if chosen:
+        report = at(context, chosen, with_topology=with_topology)
+    else:
+        report = gather(context, context.load(), with_topology=with_topology)
     click.echo(json.dumps(report) if as_json else "\n".join(lines(report)))
     if report["problem"]:
         raise CloudError(report["problem"], report["hint"])
     return 0
 
 
-def at(context: CliContext, chosen: Context) -> Report:
-    """As `gather`, of a cluster that we have not built: nothing of it is ours but the jobs."""
-    report: Report = {"cluster": chosen.name, "region": None, "stack": None, "head": None, "login": chosen.address}
-    report |= {
-        "slurm": None,
+def _nothing(cluster: str) -> Report:
+    """The report before anything is known."""
+    return {
+        "cluster": cluster,
+        **dict.fromkeys(("region", "stack", "head", "slurm", "problem", "hint")),
         "storage": [],
         "partitions": [],
         "jobs": [],
         "spending": "",
-        "problem": None,
-        "hint": None,
+        "accounts": "",
+        "clock": "",
     }
+
+
+def at(context: CliContext, chosen: Context, *, with_topology: bool = False) -> Report:
+    """As `gather`, of a cluster that we have not built: nothing of it is ours but the jobs."""
+    report = _nothing(chosen.name) | {"login": chosen.address}
     try:
         with head(context) as remote:
             report |= on_head(remote)
+            if with_topology:
+                report["topology"] = places(remote)
     except CloudError as error:
         report |= {"problem": error.message, "hint": error.hint}
     return report
 
 
-def gather(context: CliContext, config: ClusterConfig) -> Report:
+def gather(context: CliContext, config: ClusterConfig, *, with_topology: bool = False) -> Report:
     """Everything that can be found out; `problem` is the error that ended it."""
     from gpucluster.cluster import aws
     from gpucluster.head.remote import SshRemote
 
     cloud = aws.connect(config, context.config_path)
-    report: Report = {"cluster": config.name, "region": config.region, "stack": cloud.stack_status(), "head": None}
-    report |= {"slurm": None, "storage": [], "partitions": [], "jobs": [], "spending": ""}
-    report |= {"problem": None, "hint": None}
+    report = _nothing(config.name) | {"region": config.region, "stack": cloud.stack_status()}
     try:
         found = cloud.head()
         report["head"] = {"instance_id": found.instance_id, "state": found.state, "private_ip": found.private_ip}
         remote = SshRemote(cloud.door())
         try:
+            report["clock"] = clock.words(remote)  # first, because it explains why Slurm does not answer
             report |= on_head(remote)
             report["storage"] = storage(config, remote)
             report["spending"] = spending.words(remote, config)
+            report["accounts"] = accounts.words(remote, config)
+            if with_topology:
+                report["topology"] = places(remote)
         finally:
             remote.close()
     except CloudError as error:
@@ -95,6 +110,11 @@ def on_head(remote: Remote) -> Report:
     starting = causes.of_all(remote, [job for job in current if slurm.job_state(job.state).starts])
     rows = [live(job, starting.get(job.job_id, ())) for job in current]
     return {"slurm": "UP", "partitions": partitions, "jobs": rows}
+
+
+def places(remote: Remote) -> Report:
+    """Raises CloudError."""
+    return {"nodes": topology.of(remote), "jobs": topology.nodes_of(remote, jobs.current(remote))}
 
 
 def storage(config: ClusterConfig, remote: Remote) -> list[Report]:
@@ -134,8 +154,11 @@ def lines(report: Report) -> Iterator[str]:
         yield "storage on the head: " + ", ".join(f"{each['path']} {each['words']}" for each in report["storage"])
     if report["spending"]:
         yield report["spending"]
+    yield from filter(None, (report["accounts"], report["clock"]))
     for partition in report["partitions"]:
         yield from _partition(partition)
+    if found := report.get("topology"):
+        yield from topology.lines(found["nodes"], found["jobs"])
     active = [job for job in report["jobs"] if slurm.job_state(job["state"]).phase in ("waiting", "running")]
     if active:
         yield "jobs:"

@@ -1,11 +1,10 @@
 """`gpucluster submit`: a job from job.yaml, from flags, or from both; flags override the file.
 
-`--dry-run` must stay quick: nothing here imports boto3, paramiko or rich before it is needed.
+`--dry-run` must stay quick: nothing here imports boto3, paramiko, rich or json before it is needed.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable
@@ -87,7 +86,8 @@ def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[s
 SECTIONS = {
     "Name, size and time": ("name", "project", "nodes", "partition", "gpus_per_node", "ntasks_per_node", "time"),
     "Program": (
-        "launcher", "framework", "controller", "min_nodes", "servers", "env", "secrets", "workdir", "signal", "metrics",
+        "launcher", "framework", "controller", "min_nodes", "servers", "env", "secrets", "workdir", "signal",
+        "hang_timeout", "metrics",
     ),
     "Packages and containers": ("requirements", "with", "setup", "python", "container_image", "container_mounts"),
     "Data": ("channels", "outputs", "exports"),
@@ -208,6 +208,11 @@ SECTIONS = {
 @click.option(
     "--signal", metavar="NAME@SECONDS", help="Signal for the ranks before the time limit: USR1@120 is 120 s before."
 )
+@click.option(
+    "--hang-timeout",
+    metavar="TIME",
+    help="End the job if no rank prints a line for so long, such as 30:00 (minutes:seconds).",
+)
 @slurm_options
 @click.option(
     "--sbatch-args",
@@ -280,7 +285,9 @@ def command(
     for warning in [*program.warnings(job.spec), *([problem.message] if problem else [])]:
         click.echo(f"warning: {warning}", err=True)
     if dry_run:
-        click.echo(job.request.materialize(), nl=False)
+        from gpucluster.cli.frame import dry_run as shown
+
+        shown.show(job)
         return 0
     if test_only:
         return _test(context, layout.config, job.request)
@@ -294,6 +301,7 @@ def command(
 
 
 def _test(context: CliContext, config: Any, request: SbatchRequest) -> int:
+    import json
     from dataclasses import asdict
 
     from gpucluster.cli.frame import following
@@ -313,6 +321,7 @@ def _test(context: CliContext, config: Any, request: SbatchRequest) -> int:
 def _emit(job: Prepared, packed: bytes, target: Path) -> int:
     """Writes the job's folder as it would be on the cluster, without secrets."""
     import io
+    import json
     import shutil
     import tarfile
 
@@ -320,9 +329,11 @@ def _emit(job: Prepared, packed: bytes, target: Path) -> int:
         raise UsageError(f"--emit-only {target}: already exists", "name a new directory")
     try:
         with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+            # Links have the targets that they have on the cluster. Debian 12's Python 3.11.2 has no filters (PEP 706).
+            tar.extraction_filter = getattr(tarfile, "tar_filter", None)
             for member in tar:
                 member.name = str(target.name + member.name.removeprefix(Path(job.request.folder).name))
-                tar.extract(member, target.parent, filter="tar")  # links have the targets that they have on the cluster
+                tar.extract(member, target.parent)
     except BaseException as error:
         shutil.rmtree(target, ignore_errors=True)
         if isinstance(error, OSError):
@@ -333,6 +344,8 @@ def _emit(job: Prepared, packed: bytes, target: Path) -> int:
 
 
 def _submit(context: CliContext, config: ClusterConfig, job: Prepared, packed: bytes, follow: bool) -> int:
+    import json
+
     from gpucluster.cli.frame import following, money
     from gpucluster.cli.frame.connection import head
     from gpucluster.cluster import local_cloud
@@ -344,7 +357,7 @@ def _submit(context: CliContext, config: ClusterConfig, job: Prepared, packed: b
         uploads.upload(remote, job.inputs, config.name, context.config_path, following.tell)
         submitted = submission.submit(remote, request, packed, following.tell)
         job_id = submitted.job_id
-        line: dict[str, Any] = {"job_id": job_id, "folder": request.folder, "name": request.spec.name}
+        line: dict[str, Any] = {"job_id": job_id, "folder": submitted.folder, "name": request.spec.name}
         if submitted.skipped_for:
             same = "succeeded with the same code, inputs, packages and command"
             following.tell(f"skipped: job {job_id} {same}; --force runs it again")

@@ -52,10 +52,19 @@ def command(
     if as_json:
         click.echo(json.dumps(_json(found, zones, region or prices.REFERENCE)))
         return 0
+    if not found:
+        click.echo(f"no instance type with {_asked(names, gpus, efa)}", err=True)
+        return 0
     for line in columns(_rows(found, zones, region or prices.REFERENCE)):
         click.echo(line)
     click.echo(f"prices: {_prices(found, region or prices.REFERENCE)}; -: not known", err=True)
     return 0
+
+
+def _asked(names: tuple[str, ...], gpus: int | None, efa: bool) -> str:
+    """What no type has; at least one of `gpus` and `efa` is set, because each name is known."""
+    count = [] if gpus is None else [f"{gpus} {'GPU' if gpus == 1 else 'GPUs'}"]
+    return " and ".join([*count, *["EFA"] * efa]) + (f" among {', '.join(names)}" if names else "")
 
 
 def _prices(found: list[InstanceType], region: str) -> str:
@@ -87,7 +96,7 @@ def _zones(region: str, names: list[str]) -> dict[str, list[str]]:
     from gpucluster.cluster import aws, plan
 
     with aws.aws_errors():
-        return plan.zones_of(boto3.client("ec2", region_name=region), names)
+        return plan.zones_of(boto3.client("ec2", region_name=region, config=aws.patient()), names)
 
 
 def _json(found: list[InstanceType], zones: dict[str, list[str]] | None, region: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -161,16 +162,7 @@ def deployment_of(config_file: Path, config: ClusterConfig, *, tell: Callable[[s
         config_file=config_file,
         state_folder=local_cloud.state_folder(config_file),
         aws=local_cloud.environment(record, region=config.region),
-        clients=Clients(
-            budgets=cloud.client("budgets"),
-            cloudformation=cloud.client("cloudformation"),
-            ec2=cloud.client("ec2"),
-            fsx=cloud.client("fsx"),
-            iam=cloud.client("iam"),
-            rds=cloud.client("rds"),
-            route53=cloud.client("route53"),
-            sts=cloud.client("sts"),
-        ),
+        clients=Clients(**{service.name: cloud.client(service.name) for service in fields(Clients)}),
         tell=tell,
     )
 

@@ -12,6 +12,7 @@ import click
 
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.config import ClusterConfig, load, loads
+from gpucluster.config.load import not_utf8
 from gpucluster.errors import ConfigError, Notice
 
 
@@ -28,7 +29,7 @@ def command(context: CliContext, file: Path | None, as_json: bool) -> int:
     """
     path = file or context.config_path
     try:
-        config = loads(sys.stdin.read(), "<stdin>") if str(path) == "-" else load(path)
+        config = loads(_stdin(), "<stdin>") if str(path) == "-" else load(path)
     except ConfigError as error:
         if not as_json:
             raise
@@ -42,6 +43,14 @@ def command(context: CliContext, file: Path | None, as_json: bool) -> int:
         click.echo(warning.render(), err=True)
     click.echo(f"{path}: ok: {summary(config)}{_count(warnings)}{_silenced(config)}")
     return 0
+
+
+def _stdin() -> str:
+    """Raises ConfigError. The file is UTF-8, whatever the terminal's locale is."""
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError([not_utf8("<stdin>", error)]) from None
 
 
 def summary(config: ClusterConfig) -> str:

@@ -9,9 +9,10 @@ import click
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.job_id import job_id as job_number
-from gpucluster.following import causes, jobs, why
+from gpucluster.following import causes, jobs, topology, why
 from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
+from gpucluster.head.slurm import Job
 
 LOG_LINES = 15
 
@@ -35,11 +36,19 @@ def explain(remote: Remote, job_id: str) -> list[str]:
         nodes, staging = jobs.nodes(remote, job.partition), jobs.staging(remote, job_id)
         starting = causes.of(remote, job) if slurm.job_state(job.state).starts else []
         waits = [f"it waits for {what}: {state}" for what, state in jobs.unfinished(remote, job_id)]
-        waits += causes.quiet(remote, job, f"{jobs.folder_of(job_id)}/log.txt")
+        waits += causes.quiet(remote, job, jobs.folder_of(job_id))
+        waits += where(remote, job)
         run = jobs.run_of(remote, job_id)
         return [*why.waiting(job, nodes, staging, [*starting, *waits]), *([f"this is {run}"] if run else [])]
     ending = jobs.ending(remote, job_id)
     if ending is None:
         return [f"job {job_id} has just started again: run `gpucluster why` once more"]
-    tail = remote.run(["tail", "-n", str(LOG_LINES), jobs.log_file(remote, job_id)]).stdout.splitlines()
-    return list(why.ended(job_id, ending, tail))
+    return list(why.ended(job_id, ending, jobs.last_lines(remote, job_id, ending, LOG_LINES)))
+
+
+def where(remote: Remote, job: Job) -> list[str]:
+    """For a running job of several nodes: on how many switches they are."""
+    if job.phase != "running" or job.nodes < 2:
+        return []
+    nodes = topology.nodes_of(remote, [job]).get(job.job_id, [])
+    return list(topology.spread(nodes, topology.of(remote), job.partition))

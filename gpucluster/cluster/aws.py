@@ -24,6 +24,10 @@ TUNNEL_S = 3600
 """The longest time that AWS allows."""
 SSH_PORT = 22
 _SIGNATURE_S = 60
+_ATTEMPTS = 6
+"""Of a call that AWS throttles or does not answer. If AWS throttles, botocore's mode `standard` pauses up to 1, 2, 4, 8
+and 16 s between them, and half of that on average; otherwise a twentieth (botocore/retries/standard.py). So an error
+comes after about 15 s, or about one."""
 
 CREDENTIALS = (
     "AuthFailure",
@@ -42,6 +46,16 @@ _HEAD_AWAY = {
     "stopping": "`gpucluster start` starts it; running jobs continue",
     "stopped": "`gpucluster start` starts it; running jobs continue",
 }
+_THROTTLED = (
+    "EC2ThrottledException",
+    "RequestLimitExceeded",
+    "RequestThrottled",
+    "RequestThrottledException",
+    "SlowDown",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequestsException",
+)
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 
 
@@ -88,7 +102,7 @@ class Aws:
     def client(self, service: str) -> Any:
         if service not in self._clients:
             with aws_errors():  # this reads the user's profile and credentials
-                self._clients[service] = self.session.client(service, endpoint_url=self.endpoint_url)
+                self._clients[service] = self.session.client(service, endpoint_url=self.endpoint_url, config=patient())
         return self._clients[service]
 
     def has_credentials(self) -> bool:
@@ -104,9 +118,8 @@ class Aws:
     def outputs(self) -> dict[str, str]:
         """Raises NotDeployedError."""
         with aws_errors():
-            status = stack.status(self.client("cloudformation"), self.config.name)
-            found = stack.outputs(self.client("cloudformation"), self.config.name) if status else {}
-        if "HeadInstanceId" in found:
+            status, found = stack.described(self.client("cloudformation"), self.config.name)
+        if status and "HeadInstanceId" in found:
             return found
         where = f"the cluster {self.config.name} in {self.config.region}"
         if status is None:
@@ -140,6 +153,13 @@ class Aws:
             hint = _HEAD_AWAY.get(head.state, _HEAD_LOST)
             raise RemoteError(f"the head node {head.instance_id} is {head.state}", hint)
         return HeadDoor(self, head.instance_id, head.private_ip, head.endpoint_id)
+
+
+def patient() -> Any:
+    """The settings of every client for a user's command."""
+    from botocore.config import Config
+
+    return Config(retries={"mode": "standard", "total_max_attempts": _ATTEMPTS})
 
 
 @dataclass(frozen=True)
@@ -194,9 +214,10 @@ class HeadDoor(Way):
         """The tunnel to a compute node, through the same endpoint. Raises CloudError if it has no running instance."""
         ec2, cluster = self.aws.client("ec2"), self.aws.config.name
         with aws_errors():
-            found = tagged_instances.find(ec2, ["running"], cluster=cluster, role="compute", node=name)
+            found = tagged_instances.find(ec2, ["running"], cluster=cluster, role="compute")
         for instance in found:
-            return Way(self.aws, instance["InstanceId"], instance["PrivateIpAddress"], self.endpoint_id)
+            if tagged_instances.node_of(instance) == name:
+                return Way(self.aws, instance["InstanceId"], instance["PrivateIpAddress"], self.endpoint_id)
         raise CloudError(
             f"the node {name} has no running instance",
             "Slurm starts it when a job needs it; `gpucluster status` lists the nodes and their states",
@@ -248,6 +269,15 @@ def _botocore_error(error: Exception) -> AwsError:
 def _client_error(error: Any) -> AwsError:
     details = error.response.get("Error", {})
     code, message = details.get("Code", "unknown"), details.get("Message", "")
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code in _THROTTLED:
+        what = f"AWS refused {_ATTEMPTS} attempts, because this account calls its API in this region too often"
+        return AwsError(f"{error.operation_name}: {code}: {message}", f"{what}: try again in a minute")
+    if status >= 500:
+        what = (
+            f"AWS failed {_ATTEMPTS} attempts: try again in a few minutes; https://health.aws.amazon.com shows outages"
+        )
+        return AwsError(f"{error.operation_name}: {code}: {message}", what)
     hint = None
     if code in CREDENTIALS:
         hint = "your AWS credentials are wrong or have expired: log in again"

@@ -21,7 +21,7 @@ HEARTBEAT_S = 5.0
 
 @dataclass(frozen=True)
 class Clients:
-    """The boto3 clients that deployments need."""
+    """The boto3 clients that deployments need, by service."""
 
     budgets: Any
     cloudformation: Any
@@ -292,6 +292,6 @@ class Deployment:
 
 
 def _live_node(instance: dict[str, Any]) -> updates.LiveNode:
-    tags = tagged_instances.tags_of(instance)
-    number = tags.get("gpucluster:node", "").rpartition("-")[2]
-    return tags.get("gpucluster:partition", ""), int(number) if number.isdecimal() else None
+    partition = tagged_instances.tags_of(instance).get("gpucluster:partition", "")
+    number = (tagged_instances.node_of(instance) or "").rpartition("-")[2]
+    return partition, int(number) if number.isdecimal() else None

@@ -19,7 +19,7 @@ def running_nodes(cloud: Aws) -> list[str]:
         found = tagged_instances.find(
             cloud.client("ec2"), tagged_instances.UP, cluster=cloud.config.name, role="compute"
         )
-    return sorted(tagged_instances.tags_of(each).get("gpucluster:node", each["InstanceId"]) for each in found)
+    return sorted(tagged_instances.node_of(each) or each["InstanceId"] for each in found)
 
 
 def stop(cloud: Aws) -> bool:

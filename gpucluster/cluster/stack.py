@@ -29,19 +29,27 @@ class StackEvent:
 
 def status(cloudformation: Any, name: str) -> str | None:
     """None if there is no such stack."""
+    return described(cloudformation, name)[0]
+
+
+def described(cloudformation: Any, name: str) -> tuple[str | None, dict[str, str]]:
+    """The stack's status and outputs, with one call. None if there is no such stack."""
     try:
-        stacks = cloudformation.describe_stacks(StackName=name)["Stacks"]
+        found = cloudformation.describe_stacks(StackName=name)["Stacks"][0]
     except cloudformation.exceptions.ClientError as error:
         if "does not exist" in str(error):
-            return None
+            return None, {}
         raise
-    found: str = stacks[0]["StackStatus"]
-    return None if found in ("DELETE_COMPLETE", "REVIEW_IN_PROGRESS") else found
+    gone = found["StackStatus"] in ("DELETE_COMPLETE", "REVIEW_IN_PROGRESS")
+    return None if gone else found["StackStatus"], _outputs(found)
 
 
 def outputs(cloudformation: Any, name: str) -> dict[str, str]:
-    stack = cloudformation.describe_stacks(StackName=name)["Stacks"][0]
-    return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
+    return _outputs(cloudformation.describe_stacks(StackName=name)["Stacks"][0])
+
+
+def _outputs(described: dict[str, Any]) -> dict[str, str]:
+    return {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", [])}
 
 
 def template_metadata(cloudformation: Any, name: str) -> dict[str, Any]:

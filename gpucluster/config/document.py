@@ -3,8 +3,6 @@
 Independent of the keys' meaning. `parse` fills it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple

@@ -262,6 +262,17 @@ ReservationId = Annotated[
         "error InvalidCapacityReservationId.Malformed of EC2 RunInstances",
     ),
 ]
+SnapshotId = Annotated[
+    str,
+    form(
+        "snapshot-id-form",
+        "Head node",
+        "snapshot_id",
+        r"snap-([0-9a-f]{8}|[0-9a-f]{17})",
+        "an EBS snapshot's id (snap-…)",
+        EC2_IDS,
+    ),
+]
 VpcId = Annotated[
     str,
     form("vpc-id-form", NETWORK, "vpc_id", r"vpc-([0-9a-f]{8}|[0-9a-f]{17})", "a VPC's id (vpc-…)", EC2_IDS),

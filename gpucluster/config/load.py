@@ -77,10 +77,14 @@ def _text(file: str) -> str:
     except IsADirectoryError:
         problem = _whole(file, "is a folder", f"name the file in it: -c {FilePath(file) / 'cluster.yaml'}")
     except UnicodeDecodeError as error:
-        problem = _whole(file, f"is not UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02x}")
+        problem = not_utf8(file, error)
     except (OSError, ValueError) as error:
         problem = _whole(file, f"cannot be read: {getattr(error, 'strerror', None) or error}")
     raise ConfigError([problem])
+
+
+def not_utf8(file: str, error: UnicodeDecodeError) -> Notice:
+    return _whole(file, f"is not UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02x}")
 
 
 def _whole(file: str, message: str, hint: str | None = None) -> Notice:

@@ -25,6 +25,7 @@ from gpucluster.config.fields import (
     ReservationId,
     S3Uri,
     ServersPlacementGroup,
+    SnapshotId,
     SourceNetwork,
     SubnetId,
     VpcId,
@@ -32,7 +33,7 @@ from gpucluster.config.fields import (
     Whole,
 )
 from gpucluster.config.limits import Limit
-from gpucluster.config.section import Section, or_blank, pass_refused
+from gpucluster.config.section import Section, Separate, or_blank, pass_refused
 from gpucluster.config.storage import HOME_ON_HEAD, BeegfsRam, FsxLustre, Mount, Storage
 from gpucluster.config.users import User
 from gpucluster.errors import Notice
@@ -73,6 +74,7 @@ class HeadNode(Section):
     image: Image | None = None
     on_delete: Annotated[Literal["delete", "snapshot", "retain"], Limit("head-on-delete", DELETION_POLICY)] = "snapshot"
     snapshot_days: Annotated[Whole, Limit("head-snapshot-count")] = 7
+    snapshot_id: SnapshotId | None = None
     termination_protection: bool = False
 
 
@@ -184,25 +186,25 @@ class ClusterConfig(Section):
     name: ClusterName
     region: RegionName
     availability_zone: str | None = None
-    network: Network = Network.model_construct()
+    network: Annotated[Network, Separate()] = Network.model_construct()
     head_node: HeadNode = HeadNode.model_construct()
     partitions: Annotated[
         tuple[Annotated[Partition, or_blank(Partition)], ...],
         Field(min_length=1),
         Limit("cluster-has-partitions", "man slurm.conf.5: PartitionName: slurmctld needs one", "Partitions"),
     ]
-    parameter_servers: ParameterServers | None = None
+    parameter_servers: Annotated[ParameterServers, Separate()] | None = None
     storage: tuple[Storage, ...] = (HOME_ON_HEAD,)
-    s3_access: tuple[Annotated[S3Access, or_blank(S3Access)], ...] = ()
-    software: Software = Software.model_construct()
+    s3_access: tuple[Annotated[S3Access, Separate(), or_blank(S3Access)], ...] = ()
+    software: Annotated[Software, Separate()] = Software.model_construct()
     accounting: Annotated[
         Literal["local", "rds", "off"],
         Limit("accounting-kind", "man slurm.conf.5: AccountingStorageType", "Accounting"),
     ] = "local"
-    users: tuple[Annotated[User, or_blank(User)], ...] = ()
-    monitoring: Monitoring = Monitoring.model_construct()
-    budget: Budget | None = None
-    security: Security = Security.model_construct()
+    users: tuple[Annotated[User, Separate(), or_blank(User)], ...] = ()
+    monitoring: Annotated[Monitoring, Separate()] = Monitoring.model_construct()
+    budget: Annotated[Budget, Separate()] | None = None
+    security: Annotated[Security, Separate()] = Security.model_construct()
     silence: tuple[str, ...] = ()
 
     _document: Document = PrivateAttr(default_factory=Document)
@@ -213,6 +215,11 @@ class ClusterConfig(Section):
     def zone(self) -> str:
         """The cluster's private DNS zone: nodes are `<node>.<zone>`."""
         return f"{self.name.lower()}.internal"
+
+    @property
+    def full_name(self) -> str:
+        """Of all the user's clusters, only this one has it."""
+        return f"{self.name} in {self.region}"
 
     @property
     def ssm_path(self) -> str:

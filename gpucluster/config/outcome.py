@@ -1,7 +1,5 @@
 """The effects that a change of the cluster file can have on a running cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar

@@ -1,10 +1,9 @@
 """The base class of cluster.yaml's sections: a frozen model that can be read even if some of its values were refused.
 
-Modules with models do not use `from __future__ import annotations`: pydantic would compile each annotation again.
-Types that `submit` needs are named tuples: Python creates one in a fifth of the time of a data class.
+Types that `submit` needs are named tuples: Python creates one in a fifth of the time of a data class. Modules with
+models, or with many named tuples, do not use `from __future__ import annotations`: Python would compile each annotation
+again.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,7 +26,7 @@ class Refused:
 REFUSED = Refused()
 
 
-def pass_refused(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+def pass_refused(value: Any, handler: "ValidatorFunctionWrapHandler") -> Any:
     return value if value is REFUSED else handler(value)
 
 
@@ -51,7 +50,7 @@ class Section(BaseModel):
 def or_blank(section: type[Section]) -> WrapValidator:
     """Keeps the place of a refused list entry: as a section without validated keys."""
 
-    def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    def validate(value: Any, handler: "ValidatorFunctionWrapHandler") -> Any:
         if value is not REFUSED:
             return handler(value)
         blank = section.model_construct()
@@ -62,15 +61,17 @@ def or_blank(section: type[Section]) -> WrapValidator:
 
 
 class Separate:
-    """A section whose validator is built only when a file has the section, not with the section around it."""
+    """A model whose validator is built only when a file has it, not with the model around it.
 
-    def __init__(self, read: Callable[[Any], Section]) -> None:
+    `read` validates it. Default: the model's own `model_validate`."""
+
+    def __init__(self, read: Callable[[Any], BaseModel] | None = None) -> None:
         self.read = read
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
         written = core_schema.plain_serializer_function_ser_schema(_dumped, info_arg=True)
-        return core_schema.no_info_plain_validator_function(self.read, serialization=written)
+        return core_schema.no_info_plain_validator_function(self.read or source.model_validate, serialization=written)
 
 
-def _dumped(section: Section, info: SerializationInfo) -> dict[str, Any]:
-    return section.model_dump(mode=info.mode, by_alias=info.by_alias)
+def _dumped(model: BaseModel, info: "SerializationInfo") -> dict[str, Any]:
+    return model.model_dump(mode=info.mode, by_alias=info.by_alias)

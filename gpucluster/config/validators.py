@@ -4,11 +4,8 @@ Each has a name, which findings show and `silence` accepts, and a source: the li
 or Slurm behind it. A missing source or a duplicate name is a bug.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
-from inspect import signature
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -22,7 +19,7 @@ R = TypeVar("R", bound=Rule)
 KINDS_OF_SOURCE = ("https://", "man ", "AWS::", "RFC ", "error ")
 """A page, a manual page, a property in CloudFormation's schemas, a standard, an error code of an AWS service."""
 
-_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)+")
+_NAME = r"[a-z][a-z0-9]*(-[a-z0-9]+)+"
 
 
 class Validator(NamedTuple):
@@ -55,7 +52,7 @@ VALIDATORS: Mapping[str, Validator] = MappingProxyType(_all)
 
 def register(validator: Validator) -> None:
     """Raises ValueError for an incomplete or a duplicate validator."""
-    if not _NAME.fullmatch(validator.name):
+    if not re.fullmatch(_NAME, validator.name):
         raise ValueError(f"{validator.name!r} is no name for a validator: kebab-case, two words or more")
     if validator.name in _all:
         raise ValueError(f"there are two validators {validator.name}")
@@ -90,7 +87,7 @@ class Validators(NamedTuple):
 
 def _entries(rule: Callable[..., Any]) -> tuple[type, ...]:
     """The kinds of entries that the rule checks: `Partition`, or `Partition | ParameterServers`."""
-    annotation: str = next(iter(signature(rule).parameters.values())).annotation
+    annotation = next(iter(rule.__annotations__.values()))
     return tuple(rule.__globals__[name] for name in annotation.split(" | "))
 
 

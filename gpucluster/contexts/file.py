@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,8 @@ def load() -> dict[str, Any]:
     """Empty if there is no file. Raises UsageError."""
     if not path().exists():
         return {}
+    import json
+
     try:
         data = json.loads(path().read_text(encoding="utf-8"))
     except ValueError as error:

@@ -12,9 +12,11 @@ from typing import Any
 from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
 from gpucluster.head.slurm import Job, Node
+from gpucluster.job.script import HANG_TIMEOUT
 
 SLOW_BOOT = timedelta(minutes=5)
-QUIET = timedelta(minutes=5)
+QUIET = timedelta(minutes=1)
+LONGEST_LINE = 200
 RECENT = timedelta(minutes=15)
 _FOR_NODES = ("BeginTime", "ReqNodeNotAvail", "Nodes required", "NodeDown", "Resources")
 
@@ -24,6 +26,15 @@ for nodes in "$@"; do scontrol show hostnames "$nodes" | tr '\\n' ' '; echo; don
 for file in /run/gpucluster/launching/*.json /run/gpucluster/booting.json /run/gpucluster/failures.json; do
   [ ! -e "$file" ] || { cat "$file"; echo; }
 done
+"""
+
+# The time, and of a job's folder: when its log was last written, its hang_timeout, and the last line of a rank. The
+# script of an array's element is in the folder above.
+_READ_LOG = rf"""
+date +%s
+echo "$(stat -c %Y "$1/log.txt")"
+echo "$(sed -n 's/^export {HANG_TIMEOUT}=//p' "$1/job.sbatch" "$1/../job.sbatch" | head -n 1)"
+tail -n 200 "$1/log.txt" | grep -aE '^\[([0-9]+|chief) [^]]+\] ' | tail -n 1
 """
 
 
@@ -73,16 +84,22 @@ def _of_pending(remote: Remote, jobs: Sequence[Job]) -> dict[str, list[str]]:
     }
 
 
-def quiet(remote: Remote, job: Job, log: str) -> list[str]:
-    """For a running job: how long its log has not grown. A program that hangs keeps running."""
+def quiet(remote: Remote, job: Job, folder: str) -> list[str]:
+    """For a running job: since when its log has not grown. A program that hangs keeps running."""
     if job.phase != "running":
         return []
-    done = remote.run(["sh", "-c", 'expr "$(date +%s)" - "$(stat -c %Y "$1")"', "sh", log])
-    silent_s = int(done.stdout) if done.stdout.strip().isdigit() else 0
-    if silent_s < QUIET.total_seconds():
+    now, then, limit, last = [*remote.run(["sh", "-c", _READ_LOG, "sh", folder]).stdout.splitlines(), *[""] * 4][:4]
+    silent = timedelta(seconds=int(now) - int(then)) if then.isdigit() else timedelta()
+    if silent < QUIET:
         return []
+    since = f"{datetime.fromtimestamp(int(then), UTC):%H:%M:%S} UTC"
+    found = [f"its log has not grown for {silent // timedelta(minutes=1)} min, since {since}"]
+    if last:
+        found.append(f"the last line of a rank: {last[:LONGEST_LINE]}")
+    if limit.isdigit():
+        found.append(f"hang_timeout ends it after {timedelta(seconds=int(limit))} in which no rank prints a line")
     look = f"`gpucluster ssh -- ssh NODE top -b -n 1` shows whether it works, `gpucluster cancel {job.job_id}` ends it"
-    return [f"its log has not grown for {silent_s // 60} minutes: {look}"]
+    return [*found, look]
 
 
 def parse(files: Sequence[str]) -> Launches:

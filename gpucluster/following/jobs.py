@@ -37,6 +37,14 @@ done 2>/dev/null <"$1/builds"
 """
 
 
+# The last lines of one rank, if it printed any: a launcher's own report, such as torchrun's, comes after them. A log
+# may have many GB, and the job ends soon after its rank has failed: its lines are near the end.
+_LAST_LINES = """
+own=$([ -n "$2" ] && tail --bytes=100M "$1" | awk -v label="$2" 'index($0, label) == 1' | tail -n "$3")
+if [ -n "$own" ]; then printf '%s\\n' "$own"; else tail -n "$3" "$1"; fi
+"""
+
+
 # For an array, the sum of its elements. For an element that ran again since, the result of the earlier run.
 _RESULT = """
 folder=$1 number=${2%%_*}
@@ -197,12 +205,22 @@ class Ending:
     @property
     def reason(self) -> str:
         """Empty if the state says everything."""
-        rank, node = self.result.get("failed_rank"), self.result.get("failed_node")
         reason = str(self.result.get("reason") or "")
-        if rank is None:
+        if not self.failed_rank:
             return reason
-        who = f"rank {rank}" if isinstance(rank, int) else rank  # a server, a scheduler, a chief
-        return f"{who} on {node} exited with code {self.result.get('exit_code')}: {reason}"
+        node = self.result.get("failed_node")
+        return f"{self.failed_rank} on {node} exited with code {self.result.get('exit_code')}: {reason}"
+
+    @property
+    def failed_rank(self) -> str:
+        """Empty if no rank is known to have failed first."""
+        rank = self.result.get("failed_rank")
+        return f"rank {rank}" if isinstance(rank, int) else rank or ""  # a server, a scheduler, a chief
+
+    @property
+    def failed_label(self) -> str:
+        """What the lines of this rank begin with in the log."""
+        return f"[{self.result['failed_rank']} {self.result.get('failed_node')}] " if self.failed_rank else ""
 
     def check(self, job_id: str) -> None:
         """Raises JobFailedError."""
@@ -337,6 +355,12 @@ def log(remote: Remote, job_id: str) -> str:
     if arrays.array_of(job_id)[1] is None and is_array(remote, job_id):
         raise UsageError(f"job {job_id} has a log for each element", f"`gpucluster results {job_id}` lists them")
     return remote.get(log_file(remote, job_id)).decode(errors="replace")
+
+
+def last_lines(remote: Remote, job_id: str, ending: Ending, count: int) -> list[str]:
+    """Of the rank that failed first; of the whole log if none is known, or if it printed nothing."""
+    argv = ["sh", "-c", _LAST_LINES, "sh", log_file(remote, job_id), ending.failed_label, str(count)]
+    return remote.run(argv).stdout.splitlines()
 
 
 def is_array(remote: Remote, job_id: str) -> bool:

@@ -14,7 +14,8 @@ Answer = TypeVar("Answer")
 
 
 class Patience:
-    """Reports the outage once, and its end once. It never gives up: the user detaches."""
+    """Reports the outage once, and its end once. It never gives up: the user detaches. `job_id` may be empty: it is not
+    known yet."""
 
     def __init__(self, job_id: str, tell: Callable[[str], None], sleep: Callable[[float], None] = time.sleep) -> None:
         self._job_id, self._tell, self._sleep = job_id, tell, sleep
@@ -27,7 +28,8 @@ class Patience:
         if error.message != self._told:
             more = f" ({error.hint})" if error.hint else ""
             if not self._told:
-                more += f"; job {self._job_id} continues, and the head node is asked until it answers"
+                job = f"job {self._job_id} continues, and " if self._job_id else ""
+                more += f"; {job}the head node is asked until it answers"
             self._tell(f"{error.message}{more}")
             self._told = error.message
         self._sleep(self._pause_s)

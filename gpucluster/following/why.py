@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any
 
 from gpucluster.following.jobs import Ending, describe
@@ -23,9 +25,17 @@ def waiting(
         yield f"Slurm says: {job.reason.strip('()')}"
         yield from _nodes(job, nodes)
         if job.start not in ("", "N/A"):
-            yield f"expected to start at {job.start}"
+            yield _start(job.start)
         elif "Dependency" not in job.reason and not slurm.is_held(job.reason):
             yield "Slurm does not know yet when it will start"
+
+
+def _start(start: str) -> str:
+    """For a job without a time limit Slurm assumes a year."""
+    with suppress(ValueError, TypeError):  # the user's SLURM_TIME_FORMAT may be another one, also with an offset
+        if datetime.fromisoformat(start) - datetime.now() > timedelta(days=300):
+            return "Slurm cannot say when it will start: a job before it has no time limit"
+    return f"expected to start at {start}"
 
 
 def _staging(moved: Mapping[str, Any]) -> str:
@@ -54,8 +64,10 @@ def _tried_again(nodes: Sequence[Node]) -> bool:
     return any("next try in" in node.reason for node in nodes)
 
 
-def ended(job_id: str, ending: Ending, log_tail: Sequence[str]) -> Iterator[str]:
+def ended(job_id: str, ending: Ending, log_lines: Sequence[str]) -> Iterator[str]:
+    """log_lines: of `jobs.last_lines`."""
     yield ending.sentence(job_id)
-    if ending.failed and log_tail:
-        yield "the end of its log:"
-        yield from (f"  {line}" for line in log_tail)
+    if ending.failed and log_lines:
+        of_rank = ending.failed_label and log_lines[0].startswith(ending.failed_label)
+        yield f"the last lines of {ending.failed_rank}:" if of_rank else "the end of its log:"
+        yield from (f"  {line}" for line in log_lines)

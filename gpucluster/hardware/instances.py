@@ -10,8 +10,6 @@ NVMe in GB (10^9 bytes).
 `cards` is "network cards x interfaces that each can hold". `model` is the GPU as Slurm's GRES names it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -132,6 +130,10 @@ BESIDE_PRIMARY = 1
 FURTHER_CARD = 0
 
 
+# EC2's user guide, "Prerequisites for Amazon EC2 instance topology" (November 2026): those types that the table has.
+_WITH_TOPOLOGY = r"(?!p5\.4xlarge)(g6e|p3dn|p4de?|p5(en?)?|p6-b[23]00)\..*"
+
+
 class InstanceType(NamedTuple):
     name: str
     vcpus: int
@@ -157,6 +159,11 @@ class InstanceType(NamedTuple):
         """From RunInstances to a node that works. ParallelCluster waits 1,800 s (3.12) for any type. Bare metal took 15
         to 25 minutes (https://mvm-deployment-docs.pages.dev/providers/aws/), before a step of ours has run."""
         return 2700 if self.bare_metal else 1800
+
+    @property
+    def topology(self) -> bool:
+        """Whether DescribeInstanceTopology describes instances of this type."""
+        return re.fullmatch(_WITH_TOPOLOGY, self.name) is not None
 
     @property
     def network_cards(self) -> int:

@@ -58,8 +58,14 @@ class Price(NamedTuple):
 
 def of(item: str, region: str) -> Price | None:
     """item: an instance type, or one of the names above. None if there is no price for REFERENCE either."""
-    row = _table().get(item, {})
-    return row.get(region) or row.get(REFERENCE)
+    regions, rows = _table()
+    if item not in rows:
+        return None
+    as_of, others_as_of, *cells = rows[item]
+    usd = {name: cell for name, cell in zip(regions, cells, strict=True) if cell}
+    if region != REFERENCE and region in usd:
+        return Price(float(usd[region]), region, others_as_of)
+    return Price(float(usd[REFERENCE]), REFERENCE, as_of) if REFERENCE in usd else None
 
 
 def usd(item: str, region: str) -> float | None:
@@ -89,16 +95,8 @@ def _dates(used: Mapping[str, Price], region: str) -> str:
 
 
 @cache
-def _table() -> dict[str, dict[str, Price]]:
-    """Item -> region -> price."""
+def _table() -> tuple[list[str], dict[str, list[str]]]:
+    """The regions, and item -> the two dates and the cells of its row. Only the rows that are asked for are parsed."""
     with Path(__file__).with_name("prices.csv").open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)
-    regions = header[3:]
-    return {
-        item: {
-            region: Price(float(cell), region, as_of if region == REFERENCE else others_as_of)
-            for region, cell in zip(regions, cells, strict=True)
-            if cell
-        }
-        for item, as_of, others_as_of, *cells in rows
-    }
+    return header[3:], {item: row for item, *row in rows}

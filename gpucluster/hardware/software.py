@@ -18,8 +18,6 @@ next major version, which nobody has tried; a newer driver runs what an older on
 and 580, NVIDIA's last driver for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple

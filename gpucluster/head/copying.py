@@ -115,9 +115,9 @@ def _is_openrsync() -> bool:
 Call = Callable[[Sequence[str]], tuple[int, list[str]]]
 
 
-def call(argv: Sequence[str]) -> tuple[int, list[str]]:
-    """Exit code, and the lines of stderr. The program's stdout, its progress, goes to our stderr."""
-    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=2, stderr=subprocess.PIPE, text=True) as process:
+def call(argv: Sequence[str], stdout: int = 2) -> tuple[int, list[str]]:
+    """Exit code, and the lines of stderr. The program's stdout, its progress, goes to our stderr by default."""
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, text=True) as process:
         try:
             _, said = process.communicate()
         except BaseException:

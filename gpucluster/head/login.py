@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from gpucluster.errors import RemoteError, UsageError
+from gpucluster.errors import RemoteError, UnansweredError, UsageError
 from gpucluster.head import copying, streams
 from gpucluster.head.openssh import Alias
 from gpucluster.head.remote import Completed, Outlast, Sent, lines_of, put_argv, tail_argv
@@ -201,8 +201,7 @@ class LoginRemote:
             except BaseException as problem:
                 process.kill()
                 if isinstance(problem, subprocess.TimeoutExpired):
-                    what = f"`{shlex.join(argv)[:80]}` on {self._address.host}"
-                    raise RemoteError(f"{what} did not finish within {timeout_s:.0f} s") from None
+                    raise UnansweredError(f"{self._address.host} did not answer within {timeout_s:.0f} s") from None
                 raise
             error.seek(0)
             messages = error.read().decode(errors="replace")
@@ -210,7 +209,7 @@ class LoginRemote:
         if not began:
             raise self._unreachable(process.returncode, messages)
         if process.returncode == _SSH_FAILED:
-            raise RemoteError(f"the connection to {self._address.host} broke: {_last(messages)}")
+            raise UnansweredError(f"the connection to {self._address.host} broke: {_last(messages)}")
         return process.returncode, output, messages
 
     def _unreachable(self, code: int, messages: str) -> RemoteError:

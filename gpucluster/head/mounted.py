@@ -9,6 +9,8 @@ from gpucluster.config import ClusterConfig
 
 LUSTRE_MISSING = "/var/lib/gpucluster/lustre.missing"
 """bootstrap/lib/lustre.sh writes it if the head node has no Lustre client for its kernel."""
+LOGS = "/var/log"
+"""On the head node's own disk. Without space there it writes no logs and launches no nodes."""
 PATIENCE_S = 20
 """A file system whose servers do not run never answers."""
 GIB = 2**30
@@ -36,11 +38,16 @@ class Mount:
         return f"{self.free_bytes / GIB:.0f} of {self.size_bytes / GIB:.0f} GiB free{self._warning()}"
 
     def _warning(self) -> str:
-        """As df counts: space that is reserved for Slurm is not free."""
-        if self.size_bytes and self.free_bytes is not None and self.free_bytes < (1 - NEARLY_FULL) * self.size_bytes:
-            full = 100 * (1 - self.free_bytes / self.size_bytes)
-            return f" (WARNING: {full:.0f} % full)"
+        if self.is_nearly_full and self.size_bytes and self.free_bytes is not None:
+            return f" (WARNING: {100 * (1 - self.free_bytes / self.size_bytes):.0f} % full)"
         return ""
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """As df counts: space that is reserved for Slurm is not free."""
+        if not self.size_bytes or self.free_bytes is None:
+            return False
+        return self.free_bytes < (1 - NEARLY_FULL) * self.size_bytes
 
 
 def expected(config: ClusterConfig) -> dict[str, str]:
@@ -49,17 +56,17 @@ def expected(config: ClusterConfig) -> dict[str, str]:
 
 
 def argv(paths: Sequence[str]) -> list[str]:
-    """The kernel's list of mounts, which always answers, then `df` of each, which may not."""
+    """The kernel's list of mounts, which always answers, then `df` of each, which may not, and of the disk of LOGS."""
     script = (
         "cat /proc/self/mounts; echo; "
         f'if [ -e {LUSTRE_MISSING} ]; then echo "missing fsx-lustre $(cat {LUSTRE_MISSING})"; fi; '
         'for path; do timeout "$0" df -B1 --output=target,size,avail "$path"; done'
     )
-    return ["sh", "-c", script, str(PATIENCE_S), *paths]
+    return ["sh", "-c", script, str(PATIENCE_S), *paths, LOGS]
 
 
 def parse(output: str, wanted: dict[str, str]) -> Iterator[Mount]:
-    """output: what the command `argv` prints."""
+    """output: what the command `argv` prints. The head node's own disk is among them only if it is nearly full."""
     kernel_list, _, rest = output.partition("\n\n")
     mounted = {line.split()[1] for line in kernel_list.splitlines() if line}
     why_not = dict(line.split(maxsplit=2)[1:] for line in rest.splitlines() if line.startswith("missing "))
@@ -67,3 +74,8 @@ def parse(output: str, wanted: dict[str, str]) -> Iterator[Mount]:
     for path, type_ in wanted.items():
         size, free = map(int, sizes[path]) if path in sizes else (None, None)
         yield Mount(path, type_, path in mounted, size, free, why_not.get(type_, ""))
+    for path in sizes.keys() - wanted.keys():
+        size, free = map(int, sizes[path])
+        disk = Mount(path, "disk", True, size, free)
+        if disk.is_nearly_full:
+            yield disk

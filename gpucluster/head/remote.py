@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from gpucluster import account
-from gpucluster.errors import CloudError, RemoteError
+from gpucluster.errors import CloudError, RemoteError, UnansweredError
 from gpucluster.head import streams
 from gpucluster.head.tunnel import TunnelSocket, open_tunnel
 
@@ -186,7 +186,6 @@ class SshRemote:
     ) -> tuple[int, bytes, bytes]:
         """Never sends a command twice: if the connection breaks after sending, that is an error."""
         channel.settimeout(timeout_s)
-        what = f"`{shlex.join(argv)[:80]}` on the head node"
         try:
             channel.exec_command(shlex.join(argv))
             error = streams.Reader(channel.recv_stderr)
@@ -199,13 +198,14 @@ class SshRemote:
                 raise TimeoutError
             exit_code = channel.recv_exit_status()
         except TimeoutError:
-            raise RemoteError(f"{what} did not finish within {timeout_s:.0f} s") from None
+            raise UnansweredError(f"the head node did not answer within {timeout_s:.0f} s") from None
         except streams.broken() as problem:
-            raise RemoteError(f"{what}: the connection broke: {problem}") from None
+            reason = f": {problem}" if str(problem) else ""
+            raise UnansweredError(f"the connection to the head node broke{reason}") from None
         finally:
             channel.close()
         if exit_code < 0:
-            raise RemoteError(f"{what}: the connection broke before it finished")
+            raise UnansweredError("the connection to the head node broke")
         return exit_code, out, error.text()
 
     def _tail(

@@ -48,7 +48,7 @@ class JobState:
 
 JOB_STATES = {
     "PENDING": JobState("waiting", "is pending"),
-    "CONFIGURING": JobState("waiting", "its nodes are starting", starts=True),
+    "CONFIGURING": JobState("waiting", "is starting", starts=True),
     "EXPEDITING": JobState("waiting", "is requeued, ahead of all others"),
     "REQUEUED": JobState("waiting", "is requeued"),
     "REQUEUE_FED": JobState("waiting", "is requeued"),
@@ -242,6 +242,10 @@ def sinfo_argv(partition: str | None = None) -> list[str]:
         f"--format={_NODE_FIELDS}",
         *([f"--partition={partition}"] if partition else []),
     ]
+
+
+def scontrol_nodes_argv() -> list[str]:
+    return ["scontrol", "show", "nodes", "--oneliner"]
 
 
 def node_state_argv(nodes: str, state: str, reason: str | None = None) -> list[str]:

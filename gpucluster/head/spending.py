@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 
 from gpucluster.config import ClusterConfig
 from gpucluster.hardware import prices
 from gpucluster.head.remote import Remote
+
+WARN_AT = 0.8
+"""As the head node's log (gpucluster_node/power/spending.py)."""
 
 
 def words(remote: Remote, config: ClusterConfig) -> str:
@@ -15,11 +19,32 @@ def words(remote: Remote, config: ClusterConfig) -> str:
     try:
         found = json.loads(done.stdout)
         usd, month, unpriced = float(found["usd"]), str(found["month"]), found["unpriced"]
-    except (ValueError, KeyError, TypeError):
+        per_hour = {str(name): float(each) for name, each in found.get("usd_per_hour", {}).items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
         return ""
     limit = f" of {config.budget.monthly_usd:,.2f}" if config.budget else ""
     without = f", without {', '.join(unpriced)}, whose price is not known" if unpriced else ""
-    return f"the nodes have cost {usd:,.2f}{limit} USD in {month}, at on-demand prices{_elsewhere(config)}{without}"
+    counted = f"the nodes have cost {usd:,.2f}{limit} USD in {month}, at on-demand prices{_elsewhere(config)}{without}"
+    return "; ".join([counted, *_this_month(usd, config), *_per_hour(per_hour, config)])
+
+
+def _this_month(usd: float, config: ClusterConfig) -> Iterator[str]:
+    if not config.budget or usd < WARN_AT * config.budget.monthly_usd:
+        return
+    limit, stops = config.budget.monthly_usd, config.budget.at_limit == "stop-launches"
+    if usd >= limit:
+        yield "warning: the budget is reached" + (", and no node is launched" if stops else "")
+    else:
+        then = ": launches stop when it is reached" if stops else ""
+        yield f"warning: {usd / limit:.0%} of the budget is spent{then}"
+
+
+def _per_hour(usd: Mapping[str, float], config: ClusterConfig) -> Iterator[str]:
+    for each in config.every_partition:
+        if limit := each.max_usd_per_hour:
+            now = usd.get(each.name, 0.0)
+            warning = "warning: " if now >= WARN_AT * limit else ""
+            yield f"{warning}the nodes of {each.name} cost {now:,.2f} of at most {limit:,.2f} USD an hour"
 
 
 def _elsewhere(config: ClusterConfig) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import threading
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 # AWS's own client sends no larger frames.
 _MAX_FRAME_BYTES = 65_000
+_UNACKNOWLEDGED_S = 60
+"""After this time without an acknowledgement the connection has ended: the laptop slept, or has another network.
+Linux alone tries for 15 minutes (tcp_retries2). paramiko's keep-alive sends something every 30 s."""
 
 
 def open_tunnel(url: str, *, timeout_s: float) -> TunnelSocket:
@@ -34,6 +38,9 @@ def open_tunnel(url: str, *, timeout_s: float) -> TunnelSocket:
         raise RemoteError(
             f"the Instance Connect Endpoint cannot be reached: {reason}", "is the cluster up? see `gpucluster status`"
         ) from None
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+        with contextlib.suppress(OSError):  # the endpoint has closed it already: the next read has the reason
+            websocket.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED_S * 1000)
     return TunnelSocket(websocket)
 
 

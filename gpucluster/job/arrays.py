@@ -23,8 +23,8 @@ MAX_ELEMENTS = 1001
 TOO_MANY = f"Slurm takes at most {MAX_ELEMENTS} elements in one job (MaxArraySize)"
 FEWER = f"submit several jobs of at most {MAX_ELEMENTS}, or let the program loop over some of the values"
 _PREFIX = "GPUCLUSTER_SWEEP_"
-_ARRAY = re.compile(r"(?P<parts>\d+(-\d+(:[1-9]\d*)?)?(,\d+(-\d+(:[1-9]\d*)?)?)*)(%(?P<parallel>[1-9]\d*))?")
-_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.([1-9]\d*))?")
+_ARRAY = r"(?P<parts>\d+(-\d+(:[1-9]\d*)?)?(,\d+(-\d+(:[1-9]\d*)?)?)*)(%(?P<parallel>[1-9]\d*))?"
+_RANGE = r"(-?\d+)\.\.(-?\d+)(?:\.\.([1-9]\d*))?"
 
 
 def array(value: Any) -> Any:
@@ -32,7 +32,7 @@ def array(value: Any) -> Any:
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(text, str):
         return text
-    if not _ARRAY.fullmatch(text):
+    if not re.fullmatch(_ARRAY, text):
         raise refuse(f"must be indexes such as 0-11, 1,5,7 or 0-30:10, and %4 for four at a time, got {text!r}")
     greatest = max(int(number) for number in re.findall(r"(?<![:%\d])\d+", text))
     if greatest >= MAX_ELEMENTS:
@@ -78,7 +78,7 @@ def values(value: Any) -> Any:
 
 
 def _expanded(text: str) -> list[str]:
-    match = _RANGE.fullmatch(text)
+    match = re.fullmatch(_RANGE, text)
     if not match:
         return [text]
     first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)

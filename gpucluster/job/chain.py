@@ -6,11 +6,9 @@ the job (gpucluster_job/chain.py).
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpucluster import account
 from gpucluster.config.document import Finding
@@ -21,11 +19,10 @@ from gpucluster.job.spec import Channel, JobSpec
 from gpucluster.layout import Real, as_it_is
 
 VARIABLE = "GPUCLUSTER_OUTPUT_"
-_WAIT = re.compile(r"(\d+) (queued|done) (.+)")
+_WAIT = r"(\d+) (queued|done) (.+)"
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(NamedTuple):
     """A run that a job depends on: one line of the file `waits` in the job's folder."""
 
     job_id: str
@@ -40,7 +37,7 @@ class Wait:
 
 
 def parse_waits(text: str) -> tuple[Wait, ...]:
-    found = filter(None, map(_WAIT.fullmatch, text.splitlines()))
+    found = filter(None, (re.fullmatch(_WAIT, line) for line in text.splitlines()))
     return tuple(dict.fromkeys(Wait(each[1], each[2] == "queued", each[3]) for each in found))
 
 
@@ -125,6 +122,8 @@ def files(spec: JobSpec, real: Real = as_it_is) -> dict[str, str]:
         )
     if not waits and not spec.outputs:
         return {}
+    import json
+
     task = tasks.Task.of(spec)
     folder = real(task.folder) if task else ""
     asked = {"tasks": real(account.tasks()), "folder": folder, "waits": waits, "outputs": dict(spec.outputs)}

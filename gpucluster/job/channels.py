@@ -6,7 +6,6 @@ starts (gpucluster_train/prepare.py).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -21,7 +20,11 @@ def files(spec: JobSpec) -> dict[str, str]:
         name: {"source": channel.source, "shard": channel.shard, "mode": channel.how, "unpack": channel.unpack}
         for name, channel in spec.channels.items()
     }
-    return {"channels.json": json.dumps(asked, indent=2) + "\n"} if asked else {}
+    if not asked:
+        return {}
+    import json
+
+    return {"channels.json": json.dumps(asked, indent=2) + "\n"}
 
 
 def mounts(spec: JobSpec) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
-from gpucluster.hardware import software
+from gpucluster.hardware import prices, software
 from gpucluster.job import administrator, arrays, chain, channels, container, program, site, slurm_keys, staging, task
 from gpucluster.job.spec import JobSpec, Servers
 from gpucluster.launchers import LAUNCHERS, WITH_SERVERS
@@ -62,6 +62,7 @@ def check(spec: JobSpec, layout: Layout) -> Iterator[Finding]:
     partition = layout.partition(spec.partition) if spec.partition in layout.names else None
     if partition:
         yield from _partition(spec, partition)
+        yield from _costs(spec, partition, config.region)
     else:
         known = f"known: {', '.join(layout.names)}"
         has = f"the cluster {config.name} has no partition {spec.partition!r}"
@@ -87,12 +88,25 @@ def check(spec: JobSpec, layout: Layout) -> Iterator[Finding]:
 def _partition(spec: JobSpec, partition: Partition) -> Findings:
     name, gpus = partition.name, partition.gpus_per_node
     if spec.nodes > partition.max_nodes:
-        most = f"the partition {name} has at most {partition.max_nodes} nodes, got {spec.nodes}"
-        yield Finding(("nodes",), most, "ask for fewer, or raise max_nodes in cluster.yaml")
+        most = f"{partition.max_nodes} node{'s' * (partition.max_nodes > 1)}"
+        has = f"the partition {name} has at most {most}, got {spec.nodes}"
+        yield Finding(("nodes",), has, "ask for fewer, or raise max_nodes in cluster.yaml")
     if (spec.gpus_per_node or 0) > gpus:
-        has = f"a node of {name} ({partition.types[0].name}) has {gpus} GPUs, got {spec.gpus_per_node}"
+        has = (
+            f"a node of {name} ({partition.types[0].name}) has {gpus} GPU{'s' * (gpus != 1)}, got {spec.gpus_per_node}"
+        )
         yield Finding(("gpus_per_node",), has, "ask for fewer, or choose another partition")
     yield from _efa(spec, partition)
+
+
+def _costs(spec: JobSpec, partition: Partition, region: str) -> Findings:
+    """The head node counts a node that is not launched yet as the partition's most expensive type."""
+    limit, highest = partition.max_usd_per_hour, max(prices.usd(each.name, region) or 0.0 for each in partition.types)
+    if limit is None or spec.nodes * highest <= limit + 1e-9:
+        return
+    nodes = f"{spec.nodes} node{'s' * (spec.nodes > 1)} of {partition.name} cost {spec.nodes * highest:.2f} USD an hour"
+    why = f"{nodes}, and its max_usd_per_hour is {limit:g}: the job would never start"
+    yield Finding(("nodes",), why, f"ask for at most {limit // highest:g}, or raise max_usd_per_hour in cluster.yaml")
 
 
 def _efa(spec: JobSpec, partition: Partition) -> Findings:

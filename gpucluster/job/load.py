@@ -132,13 +132,13 @@ def is_pipeline(path: Path) -> bool:
 def read(path: Path) -> Document:
     from gpucluster.config.parse import parse
 
+    hint = None
     try:
         return parse(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError:
-        problem = "no such file"
-    except UnicodeDecodeError:
-        problem = "is not UTF-8 text"
+        problem, hint = "no such file", "`gpucluster init --template hello` writes a folder with a job.yaml"
+    except UnicodeDecodeError as error:
+        problem = f"is not UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02x}"
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
-    hint = "`gpucluster init --template hello` writes a folder with a job.yaml"
     raise JobSpecError([Notice("error", str(path), 0, 0, "", problem, hint=hint)])

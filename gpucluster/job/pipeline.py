@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -173,18 +174,11 @@ def _before(spec: JobSpec, specs: Mapping[str, Any], project: str) -> tuple[str,
 
 def _circle(before: Mapping[str, Sequence[str]]) -> list[str] | None:
     """The steps of a cycle: each waits for the next."""
-    finished: set[str] = set()
-
-    def look(name: str, way: list[str]) -> list[str] | None:
-        if name in way:
-            return [*way[way.index(name) :], name]
-        if name in finished:
-            return None
-        found = next(filter(None, (look(each, [*way, name]) for each in before[name])), None)
-        finished.add(name)
-        return found
-
-    return next(filter(None, (look(name, []) for name in before)), None)
+    try:
+        TopologicalSorter(before).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
+    return None
 
 
 def _ordered(before: Mapping[str, Sequence[str]]) -> list[str]:

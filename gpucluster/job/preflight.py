@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-
 from gpucluster.config.models import ClusterConfig
 from gpucluster.job import staging
 from gpucluster.job.spec import JobSpec
@@ -29,10 +26,6 @@ ADMINISTRATORS = "tell the cluster's administrators"
 def programs(spec: JobSpec) -> tuple[str, ...]:
     """Like a launcher's `programs`: Open MPI starts nccl-tests."""
     return ("ssh-through-slurm.sh:bin/ssh",) if spec.preflight == "full" else ()
-
-
-def files(spec: JobSpec, layout: Layout) -> Mapping[str, str]:
-    return {"preflight/expected.json": json.dumps(expected(spec, layout)) + "\n"}
 
 
 def expected(spec: JobSpec, layout: Layout) -> dict[str, object]:

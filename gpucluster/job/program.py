@@ -13,7 +13,7 @@ from gpucluster.job.spec import JobSpec
 LAUNCHERS = ("torchrun", "horovodrun", "mpirun", "mpiexec", "srun", "accelerate", "deepspeed")
 MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
 
-_SECRET = re.compile(r"(?:.*_)?(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|(?:API|ACCESS|SECRET|PRIVATE)_?KEY)")
+_SECRET = r"(?:.*_)?(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|(?:API|ACCESS|SECRET|PRIVATE)_?KEY)"
 
 
 def nested(spec: JobSpec) -> Iterator[Finding]:
@@ -80,7 +80,7 @@ def problem(spec: JobSpec, workdir: Path | None) -> UsageError | None:
 
 def warnings(spec: JobSpec) -> Iterator[str]:
     for name in spec.env:
-        if _SECRET.fullmatch(name.upper()):
+        if re.fullmatch(_SECRET, name.upper()):
             yield (
                 f"--env {name}: everybody on the cluster can read its value in the job's script and job.yaml; "
                 f"`--secrets {name}` takes it from your environment and does not write it there"

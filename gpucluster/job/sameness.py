@@ -46,6 +46,7 @@ LEFT_OUT = {
     "requeue": "it decides what happens after a failure",
     "exclusive": "it decides who else computes on the nodes",
     "signal": "it is sent only to a run that does not finish",
+    "hang_timeout": "it ends only a run that does not finish",
     "max_parallel": "it decides when the elements run",
     "account": "it decides who pays",
     "qos": "it decides when the job runs",

@@ -1,8 +1,5 @@
 """Turns a JobSpec into the script for sbatch. Pure: the same request gives the same text."""
 
-from __future__ import annotations
-
-import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping
@@ -17,7 +14,7 @@ from gpucluster.config.models import JOB_CREDENTIALS_URL, PARAMETER_SERVERS
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.hardware import software
 from gpucluster.job import arrays, chain, channels, container, preflight, ram, slurm_keys, staging
-from gpucluster.job.spec import JobSpec
+from gpucluster.job.spec import JobSpec, seconds_of
 from gpucluster.launchers import Launcher, LaunchRequest, choose
 from gpucluster.launchers.launcher import PYTHON
 from gpucluster.launchers.steps import LEADING, LEASHED
@@ -29,6 +26,8 @@ PACKAGES = tuple(map(shipped.package, ("gpucluster_job", "gpucluster_train")))
 """Shipped with every job: the package that runs it, and the package on the PYTHONPATH of its ranks."""
 WIDTH = 110
 """Maximum width of the launch command's lines, in characters."""
+HANG_TIMEOUT = "GPUCLUSTER_HANG_TIMEOUT"
+"""Seconds. `gpucluster why` reads this line of the script."""
 BEGINNINGS = ("srun", "horovodrun", "mpirun", "bash", PYTHON, LEASHED, LEADING)
 EXTENDED = ("PATH", "PYTHONPATH")
 """The job adds to these."""
@@ -50,8 +49,8 @@ class SbatchRequest(NamedTuple):
     """Nodes of the partition `ps`, the job's second part. 0 if its servers share the workers' nodes."""
     server_environment: str | None = None
     """The environment for those nodes, which have no GPUs: MXNet for GPUs cannot even be loaded there."""
-    preflight: Mapping[str, str] = MappingProxyType({})
-    """Files of the job's folder with the expected state of its nodes, for the checks before the command starts."""
+    expected: Mapping[str, object] = MappingProxyType({})
+    """The expected state of its nodes, for the checks before the command starts."""
     role_region: str = ""
     """The cluster's region, if its jobs have a role on AWS (s3_access): nodes serve its credentials."""
 
@@ -64,9 +63,11 @@ class SbatchRequest(NamedTuple):
     """A line for the log if only other jobs of the partition get that file system."""
     site: Site | None = None
     """The cluster, if we did not build it."""
+    cluster: str = ""
+    """Its full name."""
 
     @classmethod
-    def from_spec(cls, spec: JobSpec, layout: Layout, folder: str) -> SbatchRequest:
+    def from_spec(cls, spec: JobSpec, layout: Layout, folder: str) -> "SbatchRequest":
         """`spec` has been completed and checked by `load`."""
         config, partition = layout.config, layout.partition(spec.partition or "")
         launcher = choose(spec.launcher, spec.controller, elastic=spec.min_nodes is not None)
@@ -74,7 +75,7 @@ class SbatchRequest(NamedTuple):
         if cpus and launcher.slurm_starts_ranks:
             cpus = max(1, cpus // spec.ranks_per_node)
         environment = _environment_on(spec, partition)
-        looked_at, own = preflight.files(spec, layout), _server_nodes(spec, layout)
+        expected, own = preflight.expected(spec, layout), _server_nodes(spec, layout)
         for_servers = _environment_on(spec, layout.servers) if own and layout.servers else None
         staged = staging.directives(spec, config, folder)
         role_region = config.region if config.s3_access else ""
@@ -87,12 +88,13 @@ class SbatchRequest(NamedTuple):
             cpus,
             own,
             for_servers,
-            looked_at,
+            expected,
             role_region,
             staged,
             in_memory,
             none,
             layout.site,
+            config.full_name,
         )
 
     def real(self, path: str) -> str:
@@ -156,9 +158,12 @@ class SbatchRequest(NamedTuple):
 
     def files(self) -> Mapping[str, str]:
         """All files that the script expects in its folder, by relative path."""
+        import json
+
         own = {"env.sh": self.environment_file()} if self.spec.env else {}
         metrics = {"metrics.json": json.dumps(self.spec.metrics) + "\n"} if self.spec.metrics else {}
-        asked = {**own, **metrics, **self.preflight, **channels.files(self.spec), **chain.files(self.spec, self.real)}
+        expected = {"preflight/expected.json": json.dumps(self.expected) + "\n"}
+        asked = {**own, **metrics, **expected, **channels.files(self.spec), **chain.files(self.spec, self.real)}
         return {"job.sbatch": self.materialize(), **asked, **_programs(self.spec, self.launcher), **_packages()}
 
     def environment_file(self) -> str:
@@ -296,6 +301,8 @@ def _job_variables(request: SbatchRequest) -> Iterator[str]:
     yield f"export GPUCLUSTER_RANK_VARIABLES='{variables}'"
     yield f"export NUM_NODES={spec.nodes} {per_node}"
     yield f"export GPUCLUSTER_PREFLIGHT={spec.preflight}"
+    if spec.hang_timeout:
+        yield f"export {HANG_TIMEOUT}={seconds_of(spec.hang_timeout)}"
     if launcher.roles:
         yield f"export NUM_SERVERS={request.num_servers} NUM_SERVER_NODES={request.server_nodes}"
     if launcher.roles and request.server_environment:
@@ -334,6 +341,11 @@ def _program_variables(request: SbatchRequest) -> Iterator[str]:
     if spec.efa == "required":
         yield "# NCCL fails instead of using TCP if its EFA plug-in does not load"
         yield "export NCCL_NET='AWS Libfabric' FI_PROVIDER=efa"
+    if spec.hang_timeout:
+        yield "# a rank that hangs gets SIGABRT, and Python then prints where each of its threads stands"
+        yield "export PYTHONFAULTHANDLER=1"
+        yield "# Horovod's warnings about stalled ranks would count as output"
+        yield "export HOROVOD_STALL_CHECK_DISABLE=1"
     for name, value in spec.env.items():
         yield f"export {name}={shlex.quote(value)}" + (":$PATH" if name == "PATH" else "")
     for name, folder in chain.variables(spec, request.real).items():

@@ -14,12 +14,13 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from gpucluster.addresses import in_s3
 from gpucluster.config.fields import S3_URI, Amount, Count, Whole
 from gpucluster.config.models import Framework
+from gpucluster.config.section import Separate
 from gpucluster.config.value_checks import matching, refuse
 from gpucluster.job import arrays, reserved, sbatch_options
 from gpucluster.launchers import DEFAULT
 
-_TIME = re.compile(r"(?:(\d+)-(\d{1,2})(?::([0-5]?\d))?(?::([0-5]?\d))?|(\d+)(?::([0-5]?\d))?(?::([0-5]?\d))?)")
-_DURATION = re.compile(r"(\d+)\s*([smhd])")
+_TIME = r"(?:(\d+)-(\d{1,2})(?::([0-5]?\d))?(?::([0-5]?\d))?|(\d+)(?::([0-5]?\d))?(?::([0-5]?\d))?)"
+_DURATION = r"(\d+)\s*([smhd])"
 LONGEST_WORD = 131_000
 # defer_build: the validators of a job's parts are built with the job's, and only once there is a job.
 STRICT = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -28,9 +29,9 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 def seconds_of(time: str) -> int:
     """Parses Slurm's forms M, M:S, H:M:S, D-H, D-H:M, D-H:M:S, and 90m, 24h, 2d. Raises ValueError."""
-    if short := _DURATION.fullmatch(time):
+    if short := re.fullmatch(_DURATION, time):
         return int(short[1]) * _SECONDS[short[2]]
-    if not (match := _TIME.fullmatch(time)):
+    if not (match := re.fullmatch(_TIME, time)):
         raise ValueError(time)
     days, hours, minutes, seconds, *rest = (int(part) if part else 0 for part in match.groups())
     if match[1] is None:
@@ -334,7 +335,7 @@ class JobSpec(BaseModel):
     """Packages to install on top of the environment: requirements, and requirements files relative to job.yaml."""
     setup: Setup = ()
     """Lines of bash that install more packages: run once for the same lines, requirements and files."""
-    servers: Servers | None = None
+    servers: Annotated[Servers, Separate()] | None = None
     efa: Literal["auto", "required"] = "auto"
     preflight: Literal["off", "quick", "full"] = "quick"
     """Checks of the nodes before the command starts; full also measures bandwidth."""
@@ -345,6 +346,8 @@ class JobSpec(BaseModel):
     exclusive: bool = True
     signal: Signal | None = None
     """The signal for the ranks' programs before the time limit."""
+    hang_timeout: TimeLimit | None = None
+    """How long all ranks may print nothing before the job is ended."""
     array: Array | None = None
     """Indexes of elements, as sbatch has them: each runs the command in a folder of its own."""
     sweep: dict[SweptName, SweptValues] = {}
@@ -368,7 +371,7 @@ class JobSpec(BaseModel):
     """until-done: if the time limit stops a run, another run continues from its state."""
     resubmit_limit: Count | None = None
     """The maximum number of further runs. Default: 20."""
-    channels: dict[ChannelName, Channel] = {}
+    channels: dict[ChannelName, Annotated[Channel, Separate()]] = {}
     outputs: Annotated[dict[OutputName, SharedPath | None], BeforeValidator(_outputs)] = {}
     """Folders that the job writes, for other tasks to read. Without a path: in the task's folder."""
     after: Annotated[tuple[After, ...], BeforeValidator(lambda value: _one(_word(value)))] = ()

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gpucluster import account
 from gpucluster.addresses import in_s3
@@ -23,8 +23,7 @@ from gpucluster.job import channels
 from gpucluster.job.spec import JobSpec
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     project: str
     name: str
     element: str = ""

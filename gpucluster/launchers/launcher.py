@@ -1,7 +1,5 @@
 """How a launcher starts ranks, as data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 

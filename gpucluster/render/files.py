@@ -156,6 +156,8 @@ def fleet(layout: Layout) -> dict[str, Any]:
         "partitions": [
             {key: getattr(each, key) for key in ("name", "min_nodes", "max_nodes", "purchase")}
             | ({"max_usd_per_hour": each.max_usd_per_hour} if each.max_usd_per_hour else {})
+            | ({"reservation_id": each.reservation_id} if each.purchase == "capacity-block" else {})
+            | ({"topology": True} if each.topology else {})
             for each in layout.partitions
         ],
     } | ({"monthly_usd": budget.monthly_usd} if budget and budget.at_limit == "stop-launches" else {})
@@ -231,6 +233,7 @@ def slurm(layout: Layout) -> dict[str, str]:
         "partitions": partitions,
         "containers": config.software.containers,
         "staging": staged,
+        "switches": layout.switches,
         "users": bool(config.users),
         "always_on": [partition["always_on"] for partition in partitions if partition["always_on"]],
         # Partitions set their own value, but without this one power saving is off.
@@ -245,6 +248,7 @@ def slurm(layout: Layout) -> dict[str, str]:
         "plugstack.conf",
         *_ACCOUNTING_FILES[config.accounting],
         *(("burst_buffer.conf", "burst_buffer.lua") if staged else ()),
+        *(("topology.conf",) if layout.switches else ()),
     ]
     return {f"slurm/{name}": _template(f"templates/slurm/{name}.j2").render(values) for name in names}
 

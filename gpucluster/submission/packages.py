@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 LOCKS = shipped.ROOT / "bootstrap" / "environments"
+_SHOWN = 10
+"""A lock file may have hundreds."""
 # bash reports which line failed, and its exit code.
 SETUP = """set -eE -o pipefail
 trap 'code=$?; echo "setup: $BASH_COMMAND: exit code $code" >&2' ERR
@@ -41,6 +43,13 @@ class Packages:
     setup: tuple[str, ...]
     key: str
     """A hash of everything that decides what is installed: jobs with the same key share the packages."""
+
+    def sentence(self) -> str:
+        """What the cluster would install. Without pip's options: the URL of an index may have a password."""
+        named = [each for each in self.requirements if not each.startswith("-")]
+        more = [f"{len(named) - _SHOWN} more"] * (len(named) > _SHOWN)
+        what = [", ".join([*named[:_SHOWN], *more])] * bool(named) + [f"setup: {each}" for each in self.setup]
+        return f"packages on top of the environment {self.environment}: {'; '.join(what)}"
 
     def files(self) -> dict[str, File]:
         """The files for the job's folder."""

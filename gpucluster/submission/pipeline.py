@@ -55,7 +55,7 @@ def submit(remote: Remote, ready: Ready, cluster: str, cluster_file: Path, tell:
         tell(build.description)
     if found.skipped_for:
         return Done(ready.step, found.job_id, found.skipped_for, "queued" if found.queued else "skipped")
-    return Done(ready.step, found.job_id, ready.job.request.folder, "submitted")
+    return Done(ready.step, found.job_id, found.folder, "submitted")
 
 
 def stopped(pipeline: Pipeline, done: Sequence[Done], error: GpuClusterError) -> GpuClusterError:

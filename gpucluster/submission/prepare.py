@@ -6,9 +6,8 @@ Used by `gpucluster submit` and `gpucluster.Cluster.submit`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpucluster.job import JobSpec, SbatchRequest, load, program
 from gpucluster.job.script import folder_name, folder_path
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from gpucluster.submission.packages import Packages
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(NamedTuple):
     spec: JobSpec
     request: SbatchRequest
     workdir: Path | None

@@ -38,6 +38,8 @@ class Request:
     partition: str
     parts: int
     files: Mapping[str, File]
+    cluster: str
+    """Its full name."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def request(options: Options, parts: int, partition: str | None, config: Cluster
         "environment.sh": File(_environment(config)),
         "log.txt": File(""),
     }
-    return Request(name, _partition(config, partition), parts, own | _library())
+    return Request(name, _partition(config, partition), parts, own | _library(), config.full_name)
 
 
 def _partition(config: ClusterConfig, name: str | None) -> str:
@@ -134,9 +136,9 @@ def submit(remote: Remote, request: Request) -> Submitted:
     """Raises UsageError with sbatch's message if it refuses a job, or RemoteError."""
     packed = archive(request.name, request.files, None)
     words = [request.partition, str(request.parts - 1)]
-    said = upload(remote, f"{account.jobs()}/{request.name}", packed, "shards", words)
-    ids = said.split()[-3:]
+    answer = upload(remote, request.cluster, f"{account.jobs()}/{request.name}", packed, "shards", words)
+    ids = answer.said.split()[-3:]
     if len(ids) != 3 or not all(each.isdigit() for each in ids):
-        raise RemoteError(f"sbatch printed no job ids: {json.dumps(said)}")
+        raise RemoteError(f"sbatch printed no job ids: {json.dumps(answer.said)}")
     _, array, finish = ids
-    return Submitted(finish, array, f"{account.jobs()}/{request.name}")
+    return Submitted(finish, array, answer.folder)

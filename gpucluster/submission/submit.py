@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpucluster.errors import RemoteError, UsageError
@@ -85,6 +85,8 @@ class Submitted:
     """That job has not ended yet. Only a pipeline that is submitted again accepts it as its own."""
     waits: tuple[Wait, ...] = ()
     """Runs of other jobs that it depends on."""
+    folder: str = field(default="", compare=False)
+    """On the cluster."""
 
 
 def submit(
@@ -93,16 +95,18 @@ def submit(
     """Raises UsageError if Slurm refuses the job or its packages do not fit, or RemoteError."""
     own = request.spec.python or ""
     on_head = own if own.startswith("/home/") else ""  # other locations may be visible only on nodes
-    said = upload(remote, request.folder, packed, "job", [ENVIRONMENTS, on_head, *request.environments], tell)
-    if said.startswith("{"):
-        found = json.loads(said)
+    words = [ENVIRONMENTS, on_head, *request.environments]
+    answer = upload(remote, request.cluster, request.folder, packed, "job", words, tell)
+    if answer.said.startswith("{"):
+        found = json.loads(answer.said)
         return Submitted(found["job_id"], (), skipped_for=found["folder"], queued=found.get("queued", False))
-    first, second, *rest = [*said.splitlines(), "", ""]
+    first, second, *rest = [*answer.said.splitlines(), "", ""]
     packages = second.removeprefix("packages ")
     try:
         told = "\n".join(rest)
         builds = tuple(parse_builds(told))
-        return Submitted(slurm.parse_job_id(first), builds, packages, waits=parse_waits(told))
+        waits = parse_waits(told)
+        return Submitted(slurm.parse_job_id(first), builds, packages, waits=waits, folder=answer.folder)
     except ValueError as error:
         raise RemoteError(str(error)) from None
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from gpucluster import shipped
-from gpucluster.errors import RemoteError, UsageError
+from gpucluster.errors import CloudError, RemoteError, UnansweredError, UsageError
 from gpucluster.head import slurm
-from gpucluster.head.remote import Remote
+from gpucluster.head.remote import Completed, Remote
+from gpucluster.submission import interrupted
 
 SCRIPTS = shipped.ROOT / "templates" / "submit"
 
@@ -22,6 +24,15 @@ timeout 30 du -xsh "$1"/*/ 2>/dev/null | grep -v '/by-id/$' | sort -rh | head -n
 
 REFUSED = 3
 """The script's exit code for a mistake of the user; stderr says which."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    folder: str
+    """On the cluster. Another one than the uploaded one, if an earlier upload had already been accepted."""
+    said: str
+    """The script's output."""
+
 
 LARGE_BYTES = 10_000_000
 """An upload of this size takes seconds over the tunnel, so its progress is shown."""
@@ -55,23 +66,58 @@ def in_words(count: int) -> str:
 
 def upload(
     remote: Remote,
+    cluster: str,
     folder: str,
     packed: bytes,
     script: str,
     words: Sequence[str],
     tell: Callable[[str], None] = lambda text: None,
-) -> str:
-    """The output of a script in templates/submit/; `words` are its arguments. Raises UsageError with sbatch's message,
-    or RemoteError."""
+) -> Answer:
+    """The output of a script in templates/submit/; `words` are its arguments. `cluster`: its full name. Raises
+    UsageError with sbatch's message, or RemoteError."""
+    fingerprint = interrupted.fingerprint(cluster, folder, packed)
+    if earlier := interrupted.Note.find(fingerprint):
+        tell("an equal submission was interrupted: asking the head node whether Slurm has its job")
+        with earlier:
+            said = earlier.outcome(remote)
+        if said:
+            tell("Slurm has its job: it is not submitted again")
+            return Answer(earlier.folder, said)
     path = PurePosixPath(folder)
     argv = ["sh", "-c", program(script), "sh", str(path.parent), path.name, *words]
-    done = remote.run(argv, input=packed, timeout_s=300, sent=Progress(len(packed), tell))
+    with interrupted.Note.write(fingerprint, folder) as note:
+        try:
+            done = remote.run(argv, input=packed, timeout_s=300, sent=Progress(len(packed), tell))
+        except UnansweredError as error:
+            said = _after(remote, note, error)
+            tell(f"{error.message}; Slurm had accepted the job")
+            return Answer(folder, said)
+        note.delete()
+    return Answer(folder, _accepted(remote, done, folder))
+
+
+def _after(remote: Remote, note: interrupted.Note, error: UnansweredError) -> str:
+    """The output of a script whose connection broke. Raises RemoteError."""
+    try:
+        said = note.outcome(remote)
+    except interrupted.UnknownOutcomeError:
+        raise
+    except CloudError:
+        hint = "run the same command again: it first asks the head node whether Slurm has the job"
+        raise RemoteError(error.message, hint) from None
+    if not said:
+        raise RemoteError(f"{error.message}; no job was submitted", "run the same command again")
+    return said
+
+
+def _accepted(remote: Remote, done: Completed, folder: str) -> str:
+    """The script's output. Raises UsageError or RemoteError."""
     if done.exit_code == REFUSED:
         raise UsageError(done.stderr.strip().removeprefix("error: "))
     if refusal := slurm.refusal(done.stderr):
         raise UsageError(f"Slurm rejected the job: {refusal}")
     if FULL in done.stderr:
-        raise _full(remote, str(path.parent))
+        raise _full(remote, str(PurePosixPath(folder).parent))
     return done.check("the job was not accepted").stdout
 
 

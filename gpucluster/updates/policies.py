@@ -26,6 +26,10 @@ from gpucluster.updates.rules import NEW_CLUSTER, REPLACED_AS_FREE, Step
 _ELSEWHERE = refused("every node, the data volume and the file systems use this network", NEW_CLUSTER)
 _LESS_DISK = refused("EBS cannot shrink a volume", f"keep the size; or {NEW_CLUSTER}")
 _MORE_DISK = in_place("the volume and /home grow while in use; the next growth is possible after six hours")
+_OTHER_CONTENT = refused(
+    "the data volume keeps the content that it was created with",
+    "keep the key as it was, even if the snapshot is deleted; to restore, create a new cluster under another name",
+)
 _NEW_PARTITION = in_place("its nodes are available when `up` returns")
 _GRANT = in_place("applies to running and future jobs")
 _IDLE = in_place("applies to running nodes too")
@@ -48,6 +52,7 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "head_node.image": rules.image_of_head,
     "head_node.on_delete": in_place("applies when the cluster is deleted"),
     "head_node.snapshot_days": in_place("applies from the next daily snapshot"),
+    "head_node.snapshot_id": _OTHER_CONTENT,
     "head_node.termination_protection": in_place("applies to `down` and to the EC2 console"),
     "partitions": in_place("the file's first partition becomes the default"),
     "partitions[]": added_or_removed(_NEW_PARTITION, rules.removed_partition),

@@ -130,9 +130,9 @@ def _sum(verdict: Verdict, by_node: dict[str, Report], nodes: list[str]) -> None
 def summary(expected: Report, reports: list[Report], nodes: int) -> str:
     parts = [f"{nodes} node{'s' * (nodes > 1)}"]
     if expected["gpus"]:
-        parts.append(f"{_span(report.get('gpus') for report in reports)} GPUs each")
+        parts.append(_each("GPU", (report.get("gpus") for report in reports)))
     if any(efa_wanted(expected, report) for report in reports) and nodes > 1:
-        parts.append(f"{_span(report.get('efa_interfaces') for report in reports)} EFA interfaces each")
+        parts.append(_each("EFA interface", (report.get("efa_interfaces") for report in reports)))
     offsets = [abs(report["clock_offset_s"]) for report in reports if report.get("clock_offset_s") is not None]
     if len(offsets) > 1:
         parts.append(f"clocks within {max(offsets) * 1000:.0f} ms")
@@ -141,9 +141,10 @@ def summary(expected: Report, reports: list[Report], nodes: int) -> str:
     return ", ".join(parts)
 
 
-def _span(counts: Any) -> str:
+def _each(noun: str, counts: Any) -> str:
     seen = sorted({count for count in counts if count is not None})
-    return "-".join(map(str, dict.fromkeys((seen[0], seen[-1])))) if seen else "unknown"
+    span = "-".join(map(str, dict.fromkeys((seen[0], seen[-1])))) if seen else "unknown"
+    return f"{span} {noun}{'' if span == '1' else 's'} each"
 
 
 def read(text: str) -> list[Report]:

@@ -1,13 +1,18 @@
-"""Asks Linux to signal a process when its parent dies."""
+"""What Linux does for ranks: it signals a process when its parent dies, and counts the processes that it has killed
+because memory ran out."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
+_VMSTAT, _OWN_GROUPS, _GROUPS = "/proc/vmstat", "/proc/self/cgroup", "/sys/fs/cgroup"
+_STEP = re.compile(r"^0::(/.*?/job_[0-9]+/step_[^/\n]+|.*)", re.MULTILINE)
+"""0::/system.slice/slurmstepd.scope/job_12/step_0/user/task_0"""
 
 
 def end_with_parent(number: int = signal.SIGTERM) -> None:
@@ -20,3 +25,29 @@ def end_with_parent(number: int = signal.SIGTERM) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
     if parent != os.getppid() or parent == 1:
         sys.exit(128 + signal.SIGTERM)
+
+
+def out_of_memory_kills() -> int:
+    """How many processes the kernel has killed because memory ran out, of the machine or of a control group.
+
+    Counts those of this step of the job on this node, as Slurm does (_get_memory_events in cgroup_v2.c), because jobs
+    may share the node. Without cgroup v2 it counts those of the machine. 0 before Linux 4.13.
+    """
+    for path in (_events_file(), _VMSTAT):
+        try:
+            with open(path, encoding="ascii") as file:
+                return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
+        except OSError:
+            continue
+    return 0
+
+
+def _events_file() -> str:
+    """Of the step's control group; of our own, if Slurm did not start us in one."""
+    try:
+        with open(_OWN_GROUPS, encoding="utf-8") as file:
+            found = _STEP.search(file.read())
+    except OSError:
+        found = None
+    group = found[1] if found else ""
+    return f"{_GROUPS}{group}/memory.events"

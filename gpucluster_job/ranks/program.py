@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import time
 from collections import deque
@@ -18,6 +19,8 @@ GRACE_S = 5
 program has ended."""
 KEPT = 60
 """How many of the last lines are kept to find the reason."""
+_DUMP = re.compile(rb'  (Binary f|F)ile ".*(", line [0-9]+ in |", at )|(Current t|T)hread 0x|$')
+"""Lines of faulthandler's dump of all threads, and blank lines: they may be hundreds, after the reason."""
 AT_ONCE = 4096
 """PIPE_BUF: how many bytes ranks may write to one pipe without mixing their lines."""
 STDIN, STDOUT = 0, 1
@@ -39,7 +42,7 @@ class Lines:
         self._rest = b""
 
     def _print(self, lines: list[bytes]) -> None:
-        self.last.extend(lines)
+        self.last.extend(line for line in lines if not _DUMP.match(line))
         together = b""
         for line in lines:
             labelled = self._label + line + b"\n"

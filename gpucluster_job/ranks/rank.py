@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from gpucluster_job.failures import Failure, record
 from gpucluster_job.ranks.identity import Identity, Refused, identify, prepare, this_node
-from gpucluster_job.ranks.kernel import end_with_parent
+from gpucluster_job.ranks.kernel import end_with_parent, out_of_memory_kills
 from gpucluster_job.ranks.last_words import reason
 from gpucluster_job.ranks.program import Program
 
@@ -30,12 +30,14 @@ def run(identity: Identity, command: list[str], *, leashed: bool = False) -> int
         environment = prepare(identity)
     except Refused as refusal:
         return failed(identity, 1, str(refusal))
+    kills = out_of_memory_kills()
     program = Program(command, environment, f"[{identity.label} {identity.node}] ")
     code = program.run(leashed=leashed)
     if program.let_go:
         return 0
     if code and not program.stopped:
-        failed(identity, code, reason(code, program.last_lines()), program.ended_at)
+        short = out_of_memory_kills() > kills
+        failed(identity, code, reason(code, program.last_lines(), short=short), program.ended_at)
     return code
 
 

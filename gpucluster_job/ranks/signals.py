@@ -29,8 +29,12 @@ def programs(package: str) -> Iterator[int]:
         with suppress(OSError, ValueError):
             words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
             if is_rank(words, package):
-                children = map(int, (process / "task" / process.name / "children").read_text().split())
-                yield from (child for child in children if os.getsid(child) == child)
+                yield from (child for child in children(int(process.name)) if os.getsid(child) == child)
+
+
+def children(process: int) -> list[int]:
+    """Raises OSError if it has ended."""
+    return [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
 def is_rank(words: list[str], package: str) -> bool:

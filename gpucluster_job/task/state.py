@@ -12,7 +12,7 @@ import subprocess
 from typing import Any
 
 from gpucluster_job import containers, library
-from gpucluster_job.log import Lines, say
+from gpucluster_job.log import Said, reason, say
 from gpucluster_job.runner import Runner
 from gpucluster_job.settings import GaveUp, Settings
 from gpucluster_job.task.asked import Asked
@@ -78,17 +78,10 @@ class State:
 
     def _sync(self, verb: str) -> tuple[int, str]:
         """Its exit code, and its last error."""
-        errors: list[str] = []
-
-        def take(lines: list[bytes]) -> None:
-            for line in (each.decode(errors="replace") for each in lines):
-                if line.startswith("[state] "):
-                    say(line)
-                elif line.strip():
-                    errors.append(line[len("error: ") :] if line.startswith("error: ") else line)
-
-        code = self._runner.phase(self._words(verb), Lines(take))
-        return code, errors[-1] if errors else f"exit code {code}"
+        said = Said(lambda line: say(line) if line.startswith("[state] ") else None)
+        code = self._runner.phase(self._words(verb), said)
+        errors = [line for line in said.lines if line.strip() and not line.startswith("[state] ")]
+        return code, reason(errors[-1]) if errors else f"exit code {code}"
 
     def _words(self, verb: str) -> list[str]:
         kept = self._folder.with_name(f".{self._folder.name}.copied")

@@ -57,7 +57,11 @@ class ControlPlane:
         machines = hypervisor(CloudMetadata(locks, faults, self.sessions, pushed_keys, contents))
         pace = Pace(authorization.policies_of)
         self.runtime = Runtime(machines, faults, pace, locks, tunnel_address)
-        checkers: dict[str, Checker] = {"ec2": partial(ec2_authorization.checks, pace), "fsx": fsx_authorization.checks}
+        checkers: dict[str, Checker] = {
+            "ec2": partial(ec2_authorization.checks, pace),
+            "ec2-instance-connect": partial(ec2_authorization.instance_connect, pace),
+            "fsx": fsx_authorization.checks,
+        }
         self.judge = Judge(pace, checkers)
         self.cloudformation = CloudFormation(clients.client, ACCOUNT_ID, pace.knows_profile)
         ec2.install(self.runtime)

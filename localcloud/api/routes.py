@@ -12,8 +12,8 @@ from werkzeug import Request, Response
 
 from localcloud import state
 from localcloud.api.control_plane import ControlPlane
-from localcloud.ec2 import lifecycle
-from localcloud.faults import FaultError, parse
+from localcloud.ec2 import hardware, lifecycle, reservations
+from localcloud.faults import INSIDE, FaultError, parse
 from localcloud.pace.clock import Clock
 
 
@@ -42,7 +42,7 @@ class Routes:
             return _json({"error": f"no route {request.method} {request.path}"}, status=404)
         try:
             return handler(request)
-        except (FaultError, TypeError, ValueError, KeyError) as error:
+        except (FaultError, TypeError, ValueError, KeyError, OSError) as error:
             return _json({"error": str(error)}, status=400)
 
     def _status(self, request: Request) -> Response:
@@ -72,7 +72,20 @@ class Routes:
         return _json(self._runtime.faults.list())
 
     def _add_fault(self, request: Request) -> Response:
-        fault = self._runtime.faults.add(parse(request.get_json(force=True)))
+        fault = parse(request.get_json(force=True))
+        if fault.kind in INSIDE:
+            hardware.require_running(self._runtime, fault.instance_id)
+        if fault.kind == "kernel-log":
+            self._runtime.hypervisor.log_kernel(fault.instance_id, fault.message)
+            return _json({"logged": fault.instance_id})
+        if fault.kind == "block-end":
+            with self._runtime.locks.whole:
+                reservations.end_early(fault.reservation_id, fault.delay_s)
+            return _json({"ends": fault.reservation_id})
+        if fault.kind == "network-cut":
+            self._runtime.hypervisor.cut_network(fault.instance_id)
+        self._runtime.faults.add(fault)
+        hardware.refit(self._runtime, [fault])
         if fault.kind == "interruption":
             timer = threading.Timer(fault.due_epoch_s - time.time(), self._interrupt, (fault.instance_id,))
             timer.daemon = True
@@ -80,13 +93,17 @@ class Routes:
         return _json({"id": fault.id})
 
     def _clear_faults(self, request: Request) -> Response:
-        return _json({"cleared": self._runtime.faults.clear(request.args.get("id"))})
+        gone = self._runtime.faults.clear(request.args.get("id"))
+        hardware.refit(self._runtime, gone)
+        for fault in gone:
+            if fault.kind == "network-cut":
+                self._runtime.hypervisor.mend_network(fault.instance_id)
+        return _json({"cleared": len(gone)})
 
     def _kill(self, request: Request) -> Response:
         """Instance death: kills the machine at once, without a shutdown."""
         instance_id = str(request.get_json(force=True)["instance_id"])
-        if self._runtime.hypervisor.state(instance_id) is None:
-            raise ValueError(f"no instance {instance_id} runs in this cloud")
+        hardware.require_running(self._runtime, instance_id)
         lifecycle.end_by_itself(self._runtime.hypervisor, instance_id, "Server.InternalError", hard=True)
         return _json({"killed": instance_id})
 
@@ -122,6 +139,7 @@ def _shown(instance: Any) -> dict[str, Any]:
         "instance_type": instance.instance_type,
         "state": instance.state,
         "private_ip": instance.private_ip_address,
+        "launch_index": int(instance.ami_launch_index),
         "vpc_id": instance.vpc_id,
         "tags": {tag["key"]: tag["value"] for tag in instance.get_tags()},
     }

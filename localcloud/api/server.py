@@ -87,7 +87,12 @@ class Application:
     def _served(
         self, call: calls.Call, session: Session | None, verdict: authorization.Verdict, environ: Environ
     ) -> Response:
-        if self._plane.runtime.faults.throttled(call.service, call.action):
+        faults = self._plane.runtime.faults
+        if session and faults.expired(session.name):
+            raise Refused("token-expired")
+        if faults.unavailable(call.service, call.action):
+            return answers.unavailable(call)
+        if faults.throttled(call.service, call.action):
             return answers.throttled(call)
         if self._inside:
             with self._locks.whole:

@@ -3,11 +3,12 @@
 RunInstances and CreateFleet are checked for everything that they use (instance, volumes, interfaces, image, subnet,
 security groups, launch template, placement group), with iam:PassRole for the instance profile's role and ec2:CreateTags
 for the tags that they set. Terminate, volume, tag and endpoint actions are checked for the resources that they name,
-with their tags. Describe actions are checked for `*`.
+with their tags. Describe actions are checked for `*`. The checks of EC2 Instance Connect are here, too.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,6 +49,21 @@ def checks(pace: Pace, call: Call) -> list[Check]:
     if call.action.startswith("Describe"):
         return [Check(f"ec2:{call.action}", "*")]
     return list(_named(pace, backend, call.action, parameters))
+
+
+def instance_connect(pace: Pace, call: Call) -> Iterator[Check]:
+    """Of EC2 Instance Connect: OpenTunnel for the endpoint, the other actions for the instance."""
+    backend: EC2Backend = ec2_backends[ACCOUNT_ID][call.region]
+    if call.action == "OpenTunnel":
+        resource_id = call.form.get("instanceConnectEndpointId", "")
+        names = ("remotePort", "privateIpAddress", "maxTunnelDuration")
+        keys: Keys = {f"ec2-instance-connect:{name}": (call.form[name],) for name in names if name in call.form}
+    else:
+        body = json.loads(call.body or b"{}")
+        resource_id = str(body.get("InstanceId", ""))
+        keys = {"ec2:osuser": (str(body.get("InstanceOSUser")),)}
+    tags = _resource_tags(pace, backend, resource_id)
+    yield Check(f"ec2-instance-connect:{call.action}", arn(backend, resource_id), keys | tags)
 
 
 def _parameters(call: Call) -> dict[str, Any]:

@@ -40,15 +40,21 @@ def run(runtime: Runtime, backend: EC2Backend, request: Request, *, dry_run: boo
         raise DryRunClientError()
     instance_type = request["InstanceType"]
     market = reservations.market(request)
-    quotas.check(runtime.faults, backend, instance_type, int(request.get("MinCount") or 1), market)
-    if runtime.faults.no_capacity(instance_type, subnet.availability_zone):
-        raise insufficient_capacity(instance_type, subnet.availability_zone)
-    room = min(quotas.room(runtime.faults, backend, instance_type, market), reservations.room(backend, request))
+    least, place = int(request.get("MinCount") or 1), (instance_type, subnet.availability_zone)
+    quotas.check(runtime.faults, backend, instance_type, least, market)
+    if runtime.faults.no_capacity(*place, least):
+        raise insufficient_capacity(*place)
+    room = min(
+        quotas.room(runtime.faults, backend, instance_type, market),
+        reservations.room(backend, request),
+        runtime.faults.room(*place),
+    )
     count = min(_count(request, nics, subnet), int(min(room, sys.maxsize)))
     with undo.what_fails(backend):
         reservation = _build(backend, request, nics, count)
         for instance in reservation.instances:
             _complete(backend, instance, request, nics, profile)
+    runtime.faults.launched(*place, count)
     for instance in reservation.instances:
         power.on(runtime, instance)
     return reservation

@@ -15,7 +15,8 @@ from localcloud.validation.refusal import Refusal
 
 _OWN = {"DescribeInstances"}  # moto's own pages, of reservations
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstanceTypes.html
-_WITHOUT_ASKING = {"DescribeInstanceTypes": 100}
+# and API_DescribeInstanceTopology.html; that of the latter says nothing about a request with ids.
+_WITHOUT_ASKING = {"DescribeInstanceTypes": 100, "DescribeInstanceTopology": 20}
 _ALL = 1000
 _MARK = "localcloud:"
 

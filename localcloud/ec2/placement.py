@@ -1,8 +1,7 @@
-"""Placement groups, which moto lacks, and the network topology of their instances."""
+"""Placement groups, and the action of the network topology; moto lacks both."""
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from typing import Any
 
@@ -10,7 +9,7 @@ from moto.core.responses import ActionResult, EmptyResult
 from moto.ec2.models import EC2Backend
 from moto.ec2.responses import EC2Response
 
-from localcloud.ec2 import kept
+from localcloud.ec2 import kept, topology
 from localcloud.ec2.errors import Ec2Error
 
 STRATEGIES = ("cluster", "partition", "spread")
@@ -92,22 +91,9 @@ class PlacementActions(EC2Response):
     def describe_instance_topology(self) -> ActionResult:
         ids, names = self._get_param("InstanceIds") or [], self._get_param("GroupNames") or []
         found = [
-            _topology(instance)
-            for instance in self.ec2_backend.all_running_instances()
+            topology.described(self.ec2_backend, instance)
+            for instance in self.ec2_backend.all_instances()
             if (not ids or instance.id in ids) and (not names or instance.placement.group_name in names)
         ]
-        return ActionResult({"Instances": found})
-
-
-def _topology(instance: Any) -> dict[str, Any]:
-    """Three layers of network nodes; instances of one placement group share them all."""
-    group = instance.placement.group_name
-    nodes = [hashlib.sha256(f"{layer} {group or instance.id}".encode()).hexdigest()[:17] for layer in range(3)]
-    return {
-        "InstanceId": instance.id,
-        "InstanceType": instance.instance_type,
-        "GroupName": group or None,
-        "NetworkNodes": [f"nn-{node}" for node in nodes],
-        "AvailabilityZone": instance.placement.zone,
-        "ZoneId": f"use1-az{ord(instance.placement.zone[-1]) - ord('a') + 1}",
-    }
+        filters = self._filters_from_querystring()
+        return ActionResult({"Instances": [each for each in found if topology.matches(each, filters)]})

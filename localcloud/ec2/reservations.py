@@ -16,14 +16,17 @@ from moto.ec2.models import EC2Backend
 from moto.ec2.models.instances import Instance
 from moto.ec2.responses import EC2Response
 
-from localcloud.ec2 import catalogue, kept, placement
+from localcloud.ec2 import catalogue, kept, lifecycle, placement
 from localcloud.ec2.errors import Ec2Error
+from localcloud.machines.spec import Hypervisor
 
 Request = dict[str, Any]
 RESERVATIONS = "capacity reservations"
 _OFFERINGS = "capacity block offerings"
 _FREE = ("stopped", "terminated")  # states in which an instance uses no capacity
 BLOCK = "capacity-block"
+_TERMINATES = datetime.timedelta(minutes=30)
+"""So long before a Capacity Block's EndDate EC2 terminates its instances (EC2's guide, capacity-blocks-monitor)."""
 
 
 def target(request: Request) -> str | None:
@@ -110,6 +113,28 @@ def get(backend: EC2Backend, reservation_id: str) -> kept.Record:
             "InvalidCapacityReservationId.NotFound", f"The capacity reservation ID '{reservation_id}' does not exist."
         )
     return _refresh(backend, found)
+
+
+def end_blocks(hypervisor: Hypervisor, backend: EC2Backend) -> None:
+    """Terminates the instances of Capacity Blocks that end; called before each EC2 action. EC2 documents no state
+    reason for this."""
+    now = datetime.datetime.now(datetime.UTC)
+    for instance in backend.all_instances() if kept.of(backend, RESERVATIONS) else ():
+        found = kept.of(backend, RESERVATIONS).get(getattr(instance, "capacity_reservation_id", None) or "")
+        ends = found and found["ReservationType"] == BLOCK and found["EndDate"] - _TERMINATES <= now
+        if ends and instance.state in ("pending", "running"):
+            lifecycle.terminate(hypervisor, instance)
+
+
+def end_early(reservation_id: str, terminates_in_s: float) -> None:
+    """Moves the end of a Capacity Block. Raises ValueError."""
+    found = next(
+        filter(None, (kept.of(each, RESERVATIONS).get(reservation_id) for each in lifecycle.all_backends())), None
+    )
+    if found is None or found["ReservationType"] != BLOCK:
+        raise ValueError(f"no Capacity Block {reservation_id} in this cloud")
+    now = datetime.datetime.now(datetime.UTC)
+    found["EndDate"] = now + datetime.timedelta(seconds=terminates_in_s) + _TERMINATES
 
 
 def _refresh(backend: EC2Backend, record: kept.Record) -> kept.Record:

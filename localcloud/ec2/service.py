@@ -11,7 +11,7 @@ from moto.core.responses import ActionResult
 from moto.core.utils import camelcase_to_underscores
 from moto.ec2.exceptions import DryRunClientError
 
-from localcloud.ec2 import answers, catalogue, first_states, lifecycle, shown
+from localcloud.ec2 import answers, catalogue, first_states, lifecycle, reservations, shown
 from localcloud.ec2.attributes import AttributeActions
 from localcloud.ec2.disks.images import ImageActions
 from localcloud.ec2.disks.volumes import VolumeActions
@@ -26,7 +26,6 @@ from localcloud.ec2.networks.vpcs import VpcActions
 from localcloud.ec2.pages import Pages
 from localcloud.ec2.placement import PlacementActions
 from localcloud.ec2.power import PowerActions
-from localcloud.ec2.reservations import CapacityReservationActions
 from localcloud.ec2.tags import TagActions
 from localcloud.ec2.validation import check
 from localcloud.runtime import Runtime, bound
@@ -45,12 +44,13 @@ class Ec2(
     NatGatewayActions,
     PlacementActions,
     ConnectEndpointActions,
-    CapacityReservationActions,
+    reservations.CapacityReservationActions,
     TagActions,
     VpcActions,
 ):
     def call_action(self) -> Any:
         lifecycle.refresh(self.runtime, self.ec2_backend)
+        reservations.end_blocks(self.runtime.hypervisor, self.ec2_backend)
         action = self._get_action()
         check.check(self.ec2_backend, action, self.params)
         if self.params.get("DryRun") and _is_motos(type(self), action):  # moto would execute some of them

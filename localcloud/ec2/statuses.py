@@ -24,25 +24,27 @@ _CHECKS = {
 def of(instance: Instance, faults: Faults) -> dict[str, Any]:
     """The answer's entry for an instance."""
     running = instance.state == "running"
-    impaired = faults.impaired_since_epoch_s(instance.id) if running else None
+    status, since = faults.status(instance.id) if running else ("not-applicable", None)
+    own = "ok" if running else status
     return {
         "AvailabilityZone": str(instance.placement.zone),
         "InstanceId": instance.id,
         "InstanceState": {"Code": instance.state_code, "Name": str(instance.state)},
-        "InstanceStatus": _check(running, impaired),
-        "SystemStatus": _check(running, None),
-        "AttachedEbsStatus": _check(running, None),
+        "InstanceStatus": _check(status, since),
+        "SystemStatus": _check(own),
+        "AttachedEbsStatus": _check(own),
         "Events": [_event(rule) for rule in faults.events(instance.id)],
     }
 
 
-def _check(running: bool, impaired_since_epoch_s: float | None) -> dict[str, Any]:
-    if not running:
-        return {"Status": "not-applicable"}
-    if impaired_since_epoch_s is None:
-        return {"Status": "ok", "Details": [{"Name": "reachability", "Status": "passed"}]}
-    details = {"Name": "reachability", "Status": "failed", "ImpairedSince": _utc(impaired_since_epoch_s)}
-    return {"Status": "impaired", "Details": [details]}
+_DETAIL = {"ok": "passed", "impaired": "failed", "initializing": "initializing"}
+
+
+def _check(status: str, impaired_since_epoch_s: float | None = None) -> dict[str, Any]:
+    if status not in _DETAIL:
+        return {"Status": status}
+    since = {"ImpairedSince": _utc(impaired_since_epoch_s)} if impaired_since_epoch_s else {}
+    return {"Status": status, "Details": [{"Name": "reachability", "Status": _DETAIL[status], **since}]}
 
 
 def _event(rule: Fault) -> dict[str, Any]:

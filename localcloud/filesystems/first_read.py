@@ -1,4 +1,4 @@
-"""Makes whoever opens a released file wait until its content is there, as Lustre does.
+"""Makes a process that opens a released file wait until its content is there, as Lustre does.
 
 The kernel asks this process (fanotify(7)) before any guest opens a marked file, and waits for the answer.
 """

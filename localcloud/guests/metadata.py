@@ -1,4 +1,4 @@
-"""What guests learn about themselves, read from the control plane as they ask."""
+"""The metadata of guests, read from the control plane at each request."""
 
 from __future__ import annotations
 
@@ -66,6 +66,15 @@ class CloudMetadata:
             }
             for rule in self._faults.events(instance_id)
         ]
+
+    def clock_ahead_s(self, instance_id: str) -> float:
+        return self._faults.clock_ahead_s(instance_id)
+
+    def has_no_metadata(self, instance_id: str) -> bool:
+        return self._faults.has_no_metadata(instance_id)
+
+    def dns_delay_s(self) -> float:
+        return self._faults.dns_delay_s()
 
     def survives_shutdown(self, instance_id: str) -> bool:
         with self._locks.whole:

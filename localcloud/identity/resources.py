@@ -1,7 +1,7 @@
 """The actions, resources and condition keys for which an API call is checked, from the service authorization reference.
 
 Known: S3 objects and buckets, SSM parameters, Secrets Manager secrets, Route 53 zones, log groups, metrics' namespaces,
-DynamoDB tables, KMS keys, roles to assume, and Instance Connect. `localcloud.ec2.authorization` has EC2's,
+DynamoDB tables, KMS keys, and roles to assume. `localcloud.ec2.authorization` has EC2's and Instance Connect's,
 `localcloud.filesystems.authorization` FSx's. All other calls are checked for their action on an unknown resource.
 """
 
@@ -166,19 +166,6 @@ def _dynamodb(call: Call) -> Iterator[Check]:
     yield Check(f"dynamodb:{call.action}", arn)
 
 
-def _connect(call: Call) -> Iterator[Check]:
-    if call.action == "OpenTunnel":
-        endpoint = call.form.get("instanceConnectEndpointId", "")
-        names = ("remotePort", "privateIpAddress", "maxTunnelDuration")
-        told: Keys = {f"ec2-instance-connect:{name}": (call.form[name],) for name in names if name in call.form}
-        arn = f"arn:aws:ec2:{call.region}:{ACCOUNT_ID}:instance-connect-endpoint/{endpoint}"
-        yield Check("ec2-instance-connect:OpenTunnel", arn, told)
-        return
-    body = _json(call)
-    arn = f"arn:aws:ec2:{call.region}:{ACCOUNT_ID}:instance/{body.get('InstanceId')}"
-    yield Check(f"ec2-instance-connect:{call.action}", arn, {"ec2:osuser": (str(body.get("InstanceOSUser")),)})
-
-
 def _is_awss(region: str, key: str) -> bool:
     held = kms_backends[ACCOUNT_ID][region].keys.get(key.rpartition("/")[2])
     aliases = [key, *(held.aliases if held else ())]
@@ -195,7 +182,6 @@ _SERVICES: dict[str, Checker] = {
     "dynamodb": _dynamodb,
     "kms": _kms,
     "sts": _sts,
-    "ec2-instance-connect": _connect,
 }
 # services whose IAM prefix differs from the name in signatures
 _PREFIXES = {"email": "ses"}

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Finishes a guest's root file system. usage: customize.sh ROOT
-# Runs outside the root, after all packages are in and the files of guest/ lie in their places.
+# Runs outside the root, after all packages are installed and the files of guest/ are copied.
 set -eu
 root=$1
 
@@ -10,13 +10,13 @@ chmod 0440 "$root/etc/sudoers.d/90-cloud-init-users"
 install -d -m 0755 "$root/opt/wheels" "$root/etc/exports.d" "$root/var/lib/nfs" "$root/fsx"
 chroot "$root" update-ca-certificates >/dev/null
 
-# Each instance makes its own identity at boot.
+# Each instance creates its own identity at boot.
 rm -f "$root"/etc/ssh/ssh_host_* "$root/etc/hostname" "$root/etc/munge/munge.key" "$root/var/lib/dbus/machine-id"
 : >"$root/etc/machine-id"
 printf '127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n' >"$root/etc/hosts"
 ln -sf ../run/systemd/resolve/stub-resolv.conf "$root/etc/resolv.conf"
 
-# Names that scripts know these programs by.
+# Scripts call these programs by these names.
 ln -sf mount.nfs "$root/usr/sbin/mount.nfs4"
 ln -sf nfs-server.service "$root/usr/lib/systemd/system/nfs-kernel-server.service"
 install -d "$root/opt/amazon/efa/bin"
@@ -24,7 +24,7 @@ ln -sf /usr/bin/fi_info "$root/opt/amazon/efa/bin/fi_info"
 install -d "$root/opt/aws/amazon-cloudwatch-agent/bin"
 ln -sf /usr/bin/amazon-cloudwatch-agent-ctl "$root/opt/aws/amazon-cloudwatch-agent/bin/amazon-cloudwatch-agent-ctl"
 
-# BeeGFS: one program plays all of it.
+# One program stands in for all of BeeGFS.
 install -d "$root/opt/beegfs/sbin" "$root/opt/beegfs/lib" "$root/etc/init.d" "$root/etc/beegfs"
 for name in mgmtd meta storage helperd client setup-mgmtd setup-meta setup-storage; do
     ln -sf /usr/lib/localcloud/beegfs-services "$root/opt/beegfs/sbin/beegfs-$name"
@@ -36,11 +36,11 @@ ln -sf ../lib/localcloud/beegfs-services "$root/usr/sbin/beegfs-ctl"
 ln -sf ../lib/localcloud/beegfs-services "$root/usr/sbin/mount.beegfs"
 : >"$root/opt/beegfs/lib/libbeegfs_license.so"
 
-# Guests pretend to have more processors than this machine: Open MPI's ranks would spin where they wait for each other, and
-# take the processors from those that they wait for. Four ranks on two processors took 39 CPU seconds, and 23 with this.
+# Guests report more processors than this machine has. Open MPI's ranks would spin while they wait for other ranks, and
+# take their processors. Four ranks on two processors took 39 CPU seconds without this setting, and 23 with it.
 if [ -d "$root/etc/openmpi" ]; then echo 'mpi_yield_when_idle = 1' >>"$root/etc/openmpi/openmpi-mca-params.conf"; fi
 
-# Services wait for user data to start them; timers and terminals only cost memory here.
+# User data starts the services. Timers and terminals would only take memory.
 systemctl --root="$root" disable munge.service slurmctld.service slurmd.service sackd.service slurmdbd.service \
     mariadb.service 2>/dev/null || true
 systemctl --root="$root" mask dpkg-db-backup.timer e2scrub_all.timer \
@@ -48,7 +48,7 @@ systemctl --root="$root" mask dpkg-db-backup.timer e2scrub_all.timer \
     container-getty@.service getty@.service getty.target systemd-timesyncd.service tmp.mount \
     systemd-userdbd.socket cloud-init-hotplugd.socket xfs_scrub_all.timer systemd-networkd-persistent-storage.service \
     dev-hugepages.mount sys-kernel-debug.mount sys-kernel-tracing.mount >/dev/null 2>&1
-# logind starts when it is asked to power off or reboot, and not before; masked, it would refuse both.
+# logind starts at the first request to power off or reboot. If it were masked, it would refuse both.
 rm -f "$root/usr/lib/systemd/system/multi-user.target.wants/systemd-logind.service"
 systemctl --root="$root" enable ssh.service systemd-networkd.service systemd-resolved.service >/dev/null 2>&1
 rm -rf "$root"/var/cache/apt/*.bin "$root"/var/log/apt "$root"/usr/share/man/* "$root"/usr/share/doc/*

@@ -10,17 +10,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from localcloud.machines import cgroups, imds, leftovers, nspawn, ownership, shares
+from localcloud.machines import cgroups, imds, leftovers, nspawn, ownership, shares, time_server, watches
 from localcloud.machines.agent import Agent, Peer
 from localcloud.machines.layers import Layers
 from localcloud.machines.machine import Machine
 from localcloud.machines.networks import resolver
-from localcloud.machines.networks.addressing import METADATA_ADDRESS
+from localcloud.machines.networks.addressing import METADATA_ADDRESS, TIME_ADDRESS
 from localcloud.machines.networks.namespaces import bind_udp, connect_tcp, listen_tcp
 from localcloud.machines.networks.network import Network, Vpc
 from localcloud.machines.processes import MachineError
 from localcloud.machines.rootfs import Root
-from localcloud.machines.spec import BootFault, InstanceSpec, Metadata, Unreachable
+from localcloud.machines.spec import BootFault, Hardware, InstanceSpec, Metadata, Unreachable
 from localcloud.machines.volumes import Volumes
 
 
@@ -47,9 +47,10 @@ class NspawnHypervisor:
         self._ends = threading.Lock()  # whether a guest that ended is stopped or terminated
         self._tokens = imds.Tokens()
         ownership.claim(state_dir, cloud_id)
+        watches.allow_many()
         shutil.rmtree(state_dir / "machines", ignore_errors=True)  # an earlier cloud's consoles
         self._volumes = Volumes(state_dir / "volumes")
-        self._resolver = resolver.Resolver(resolver.forward_to(resolver.host_nameservers()))
+        self._resolver = resolver.Resolver(resolver.forward_to(resolver.host_nameservers()), metadata.dns_delay_s)
         plumbing = cgroups.create(f"{ownership.cgroup(cloud_id)}/network")
         try:
             self._network = Network(cloud_id, state_dir / "network", plumbing, self._serve_vpc)
@@ -58,11 +59,15 @@ class NspawnHypervisor:
             raise
 
     def _serve_vpc(self, vpc: Vpc) -> Callable[[], None]:
-        """Serves metadata and names at EC2's addresses for every VPC, until the returned function is called."""
+        """Serves metadata, names and time at EC2's addresses for every VPC, until the returned function is called."""
 
         def lookup(address: str) -> InstanceSpec | None:
             machine = self._machine_at(vpc.vpc_id, address)
             return machine.spec if machine else None
+
+        def ahead(address: str) -> float:
+            spec = lookup(address)
+            return self._metadata.clock_ahead_s(spec.instance_id) if spec else 0.0
 
         def resolve(name: str, record_type: str) -> list[str] | None:
             return self._metadata.resolve(vpc.vpc_id, name, record_type)
@@ -72,8 +77,11 @@ class NspawnHypervisor:
         bound = [make(vpc.netns, address, 53) for address in vpc.addresses for make in (bind_udp, listen_tcp)]
         for one in bound:
             self._resolver.serve(one, resolve)
+        clock = bind_udp(vpc.netns, TIME_ADDRESS, time_server.PORT)
+        time_server.serve(clock, ahead)
 
         def stop() -> None:
+            time_server.end(clock)
             server.shutdown()
             server.server_close()
             for one in bound:
@@ -127,6 +135,7 @@ class NspawnHypervisor:
         if agent:
             agent.close()
         cgroups.kill(machine.cgroup)
+        machine.root.kernel_log.close()
         self._network.leave(machine.spec)
         machine.root.unmount()
         cgroups.remove(machine.cgroup)
@@ -215,6 +224,14 @@ class NspawnHypervisor:
         machine = self._machines.get(instance_id)
         return machine.console_output() if machine else ""
 
+    def refit(self, instance_id: str, hardware: Hardware) -> None:
+        machine = self._machines.get(instance_id)
+        if machine and machine.ready_leader():
+            machine.root.show(hardware)
+
+    def log_kernel(self, instance_id: str, text: str) -> None:
+        self._machines[instance_id].root.kernel_log.write(text)
+
     def attach_volume(self, instance_id: str, volume_id: str, size_gib: int, device: str) -> None:
         machine = self._machines[instance_id]
         leader = self._await_leader(machine)
@@ -241,6 +258,27 @@ class NspawnHypervisor:
 
     def delete_volume(self, volume_id: str) -> None:
         self._volumes.delete(volume_id)
+
+    def snapshot_volume(self, volume_id: str, snapshot_id: str) -> None:
+        machine = self._machines.get(self._volumes.instance_of(volume_id) or "")
+        self._volumes.snapshot(volume_id, snapshot_id, machine.leader() if machine else None)
+
+    def restore_volume(self, snapshot_id: str, volume_id: str, size_gib: int) -> None:
+        self._volumes.restore(snapshot_id, volume_id, size_gib)
+
+    def delete_snapshot(self, snapshot_id: str) -> None:
+        self._volumes.delete(snapshot_id)
+
+    def cut_network(self, instance_id: str) -> None:
+        machine = self._machines.get(instance_id)
+        if machine is None or machine.gone.is_set():
+            raise ValueError(f"no instance {instance_id} runs in this cloud")
+        self._network.cut(machine.spec)
+
+    def mend_network(self, instance_id: str) -> None:
+        machine = self._machines.get(instance_id)
+        if machine and not machine.gone.is_set():
+            self._network.mend(machine.spec)
 
     def connect(self, vpc_id: str, private_ip: str, port: int) -> socket.socket:
         machine = self._machine_at(vpc_id, private_ip)

@@ -1,4 +1,4 @@
-"""The machine image: a Debian root file system that plays a baked Deep Learning AMI, or a plain Ubuntu.
+"""The machine image: a Debian root file system that stands in for a baked Deep Learning AMI, or for a plain Ubuntu.
 
 ami/ lists what those AMIs have and lack.
 

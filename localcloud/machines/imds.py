@@ -15,6 +15,7 @@ from localcloud.machines import imds_tree
 from localcloud.machines.spec import InstanceSpec, Metadata
 
 LONGEST_TTL_S = 21600
+SILENT_S = 0.5
 ACTIVE_KEYS = re.compile(r"meta-data/managed-ssh-keys/active-keys/([^/]+)/?")
 # The versions that clients ask for by name; all have the same content here.
 VERSIONS = ("1.0", "2009-04-04", "2016-09-02", "2018-09-24", "2021-03-23", "latest")
@@ -88,8 +89,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         """Logs nothing: the API log has what matters, and a line for every metadata read would hide it."""
 
-    def do_PUT(self) -> None:
+    def _client(self) -> InstanceSpec | None:
+        """Waits as long as a fault keeps the service from answering. Clients give up before."""
         spec = self.lookup(self.client_address[0])
+        while spec and self.metadata.has_no_metadata(spec.instance_id):
+            time.sleep(SILENT_S)
+        return spec
+
+    def do_PUT(self) -> None:
+        spec = self._client()
         ttl = self.headers.get("X-aws-ec2-metadata-token-ttl-seconds", "")
         if self.path != "/latest/api/token":
             self._send(404, "")
@@ -102,7 +110,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._send(200, token, ("X-aws-ec2-metadata-token-ttl-seconds", ttl))
 
     def do_GET(self) -> None:
-        spec = self.lookup(self.client_address[0])
+        spec = self._client()
         if spec is None or not self.tokens.allow(spec.instance_id, self.headers.get("X-aws-ec2-metadata-token")):
             self._send(401, "")
             return

@@ -47,6 +47,7 @@ class Machine:
         self.root.mount(self.layers)
         self.root.prepare(self.spec, self.fault.broken_commands, self.layers)
         self.root.trust(trusted)
+        self.root.kernel_log.open()
         groups = cgroups.create(self.cgroup)
         if self.stopping.wait(self.fault.delay_s):
             return

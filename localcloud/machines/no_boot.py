@@ -7,7 +7,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from localcloud.machines.spec import BootFault, InstanceSpec
+from localcloud.machines.spec import BootFault, Hardware, InstanceSpec
 
 PENDING_S = 0.2
 SHUTTING_DOWN_S = 0.2
@@ -67,6 +67,12 @@ class NoBoot:
     def console_output(self, instance_id: str) -> str:
         return ""
 
+    def refit(self, instance_id: str, hardware: Hardware) -> None:
+        """No guest would see it."""
+
+    def log_kernel(self, instance_id: str, text: str) -> None:
+        """No guest would read it."""
+
     def attach_volume(self, instance_id: str, volume_id: str, size_gib: int, device: str) -> None:
         """Nothing to attach to."""
 
@@ -78,6 +84,22 @@ class NoBoot:
 
     def delete_volume(self, volume_id: str) -> None:
         """Nothing was written."""
+
+    def snapshot_volume(self, volume_id: str, snapshot_id: str) -> None:
+        """No volume has content."""
+
+    def restore_volume(self, snapshot_id: str, volume_id: str, size_gib: int) -> None:
+        """No snapshot has content."""
+
+    def delete_snapshot(self, snapshot_id: str) -> None:
+        """Nothing was written."""
+
+    def cut_network(self, instance_id: str) -> None:
+        if instance_id not in self._machines:
+            raise ValueError(f"no instance {instance_id} runs in this cloud")
+
+    def mend_network(self, instance_id: str) -> None:
+        """It has no network."""
 
     def connect(self, vpc_id: str, private_ip: str, port: int) -> socket.socket:
         raise ConnectionRefusedError(f"{private_ip}:{port}: this cloud runs with --no-boot, no machine answers")

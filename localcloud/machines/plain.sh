@@ -15,11 +15,11 @@ for package in *.deb; do
         "$(sha256sum "$package" | cut -d' ' -f1)"
 done >Packages
 
-# Nothing else is there to be had, whatever network the machine is in.
+# The only source of packages, with and without a network.
 rm -rf "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/* "$root"/var/lib/apt/lists/*
 echo "deb [trusted=yes] file:/$repository ./" >"$root/etc/apt/sources.list"
 
-# What plays NVIDIA's and EFA's software on the ordinary image.
+# The stand-ins for NVIDIA's and EFA's software.
 rm -rf "$root/usr/local/cuda" "$root/opt/amazon" "$root/opt/nvidia" "$root/usr/lib/systemd/system/nvidia-fabricmanager.service"
 rm -f "$root"/usr/local/lib/libgdrapi.so.* "$root"/usr/bin/nvidia-smi "$root"/usr/bin/nv-fabricmanager \
     "$root"/usr/bin/dcgmi "$root"/usr/bin/fi_info

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Lays down what uv would download: an archive of Python 3.11 in the form of python-build-standalone's, made of Debian's packages,
+# Creates what uv would download: an archive of Python 3.11 in the form of python-build-standalone's, from Debian's packages,
 # and uv's list of downloads, which names it. usage: python_archive.sh ROOT SUITE PACKAGE...
 # Runs outside the root as a hook of mmdebstrap, whose apt acts on the root: packages are fetched and not installed.
 set -eu
@@ -17,7 +17,7 @@ cp unpacked/usr/bin/python3.11 python/bin/
 ln -s python3.11 python/bin/python3
 cp -R unpacked/usr/lib/python3.11 python/lib/
 cp -R unpacked/usr/include/python3.11 python/include/
-# Debian's stands for that of each architecture, below /usr/include.
+# Debian's pyconfig.h only includes the architecture's file, which replaces it here.
 cp unpacked/usr/include/x86_64-linux-gnu/python3.11/pyconfig.h python/include/python3.11/
 rm -rf python/lib/python3.11/sitecustomize.py python/lib/python3.11/_distutils_system_mod.py \
     python/lib/python3.11/config-3.11-x86_64-linux-gnu

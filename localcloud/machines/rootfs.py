@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from localcloud.machines.kernel_log import KernelLog
 from localcloud.machines.nspawn import Bind
 from localcloud.machines.processes import run
 from localcloud.machines.spec import Hardware, InstanceSpec
@@ -26,6 +27,7 @@ class Root:
         self.host = folder / "host"  # the guest's /run/localcloud
         self.console = folder / "console.log"
         self.upper = folder / "upper"  # all changes of the guest
+        self.kernel_log = KernelLog(folder / "kmsg")
 
     def mount(self, layers: Sequence[Path]) -> None:
         """`layers`: of the machine image, the topmost first."""
@@ -35,12 +37,18 @@ class Root:
         run(["mount", "-t", "overlay", f"localcloud-{self.folder.name}", "-o", options, str(self.path)])
 
     def prepare(self, spec: InstanceSpec, broken_commands: Mapping[str, str], layers: Sequence[Path]) -> None:
-        (self.host / "hardware.json").write_text(json.dumps(hardware_facts(spec.hardware), indent=2))
+        self.show(spec.hardware)
         # in containers, where DMI has no data, cloud-init recognises EC2 by this file
         (self.folder / "hypervisor" / "uuid").write_text(f"ec2{spec.instance_id[-5:]}-0000-4000-8000-{'0' * 12}\n")
         for command, line in broken_commands.items():
             for path in command_paths(command, layers):
                 _write_script(self.path / path, line)
+
+    def show(self, hardware: Hardware) -> None:
+        """The guest's stand-ins read the file at each call, so it is replaced as a whole."""
+        new = self.host / "hardware.json.new"
+        new.write_text(json.dumps(hardware_facts(hardware), indent=2))
+        new.replace(self.host / "hardware.json")
 
     def trust(self, certificates: str) -> None:
         """Written once: a stopped guest that starts again has them."""
@@ -55,6 +63,7 @@ class Root:
     def binds(self, spec: InstanceSpec, wheels: Path | None) -> list[Bind]:
         binds = [
             Bind(self.host, "/run/localcloud"),
+            Bind(self.kernel_log.path, "/dev/kmsg"),
             Bind(self.folder / "hypervisor", "/sys/hypervisor", read_only=True),
             *(Bind(Path("/dev/null"), f"/dev/{name}") for name in gpu_devices(spec.hardware.gpus)),
         ]

@@ -120,6 +120,18 @@ class Metadata(Protocol):
         """As in the metadata: NotBefore, Code, Description, EventId, State."""
         ...
 
+    def clock_ahead_s(self, instance_id: str) -> float:
+        """By how much the instance's clock shall seem to be ahead of the time server's."""
+        ...
+
+    def has_no_metadata(self, instance_id: str) -> bool:
+        """Whether the metadata service does not answer the instance now."""
+        ...
+
+    def dns_delay_s(self) -> float:
+        """How much later the resolvers answer."""
+        ...
+
     def survives_shutdown(self, instance_id: str) -> bool:
         """Whether a guest that powers itself off is stopped, and not terminated."""
         ...
@@ -173,6 +185,14 @@ class Hypervisor(Protocol):
 
     def console_output(self, instance_id: str) -> str: ...
 
+    def refit(self, instance_id: str, hardware: Hardware) -> None:
+        """From now on the running guest has this hardware; the next start brings back its own. Ignores unknown ids."""
+        ...
+
+    def log_kernel(self, instance_id: str, text: str) -> None:
+        """Adds lines to the guest's kernel log. Raises OSError if the guest does not run."""
+        ...
+
     def attach_volume(self, instance_id: str, volume_id: str, size_gib: int, device: str) -> None:
         """Shows a real block device in the guest like an NVMe disk, with its /dev/disk/by-id link.
 
@@ -185,6 +205,27 @@ class Hypervisor(Protocol):
     def grow_volume(self, volume_id: str, size_gib: int) -> None: ...
 
     def delete_volume(self, volume_id: str) -> None: ...
+
+    def snapshot_volume(self, volume_id: str, snapshot_id: str) -> None:
+        """Copies the volume's content. A mounted file system is written to the volume first, and does not change
+        meanwhile."""
+        ...
+
+    def restore_volume(self, snapshot_id: str, volume_id: str, size_gib: int) -> None:
+        """The new volume has the snapshot's content, or none if the snapshot was of a volume without any."""
+        ...
+
+    def delete_snapshot(self, snapshot_id: str) -> None:
+        """Ignores unknown ids."""
+        ...
+
+    def cut_network(self, instance_id: str) -> None:
+        """No packet passes any longer. Raises ValueError for an unknown id."""
+        ...
+
+    def mend_network(self, instance_id: str) -> None:
+        """Undoes `cut_network`. Ignores an instance that is gone."""
+        ...
 
     def connect(self, vpc_id: str, private_ip: str, port: int) -> socket.socket:
         """A TCP connection from inside the VPC's network (for the Instance Connect Endpoint)."""

@@ -12,9 +12,11 @@ import os
 import stat
 import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from localcloud.machines import contents
 from localcloud.machines.processes import MachineError, run
 
 GIB, GB = 1 << 30, 10**9
@@ -114,6 +116,18 @@ class Volumes:
             os.truncate(path, size_gib * GIB)
             if volume_id in self._attached:
                 run(["losetup", "--set-capacity", str(self._attached[volume_id].loop)])
+
+    def snapshot(self, volume_id: str, snapshot_id: str, leader: int | None) -> None:
+        """The snapshot is a file beside the volumes. A volume that no guest has had yet has no content."""
+        attachment, path = self._attached.get(volume_id), self._folder / volume_id
+        if path.exists():
+            with contents.frozen(leader, attachment.loop) if leader and attachment else nullcontext():
+                contents.copy(path, self._folder / snapshot_id)
+
+    def restore(self, snapshot_id: str, volume_id: str, size_gib: int) -> None:
+        if (self._folder / snapshot_id).exists():
+            contents.copy(self._folder / snapshot_id, self._folder / volume_id)
+            os.truncate(self._folder / volume_id, size_gib * GIB)
 
     def detach(self, volume_id: str, leader: int | None = None) -> None:
         """Removes the disk from the guest. A mounted file system stays until it is unmounted."""

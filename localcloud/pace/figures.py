@@ -87,7 +87,7 @@ def load(name: str) -> Figures:
     data = tomllib.loads((_HERE / f"{name}.toml").read_text())
     return Figures(
         latency=_rows(Latency, data["latency"]),
-        bucket=_rows(Bucket, data["bucket"]),
+        bucket=_rows(Bucket, [{"source": data["bucket_source"], **row} for row in data["bucket"]]),
         pending=_rows(ByType, data["pending"]),
         shutting_down=_rows(ByType, data["shutting_down"]),
         lag=_rows(Lag, data["lag"]),

@@ -30,6 +30,7 @@ _RULE = (
     "delay_s",
     "count",
     "quota_code",
+    "reservation_id",
     "value",
 )
 

@@ -55,6 +55,13 @@ def throttled(call: Call) -> Response:
     return error(call, code, "Rate exceeded", status=400)
 
 
+def unavailable(call: Call) -> Response:
+    """EC2's words: MozillaSecurity/FuzzManager#603; its code: aws/aws-sdk-go-v2#2254. Route 53's code:
+    pcorliss/ruby_route_53#20."""
+    code = "Unavailable" if call.service == "ec2" else "ServiceUnavailable"
+    return error(call, code, "The service is unavailable. Please try again shortly.", status=503)
+
+
 def error_code(status: int, body: bytes) -> str | None:
     if status < 400:
         return None

@@ -29,6 +29,9 @@ class StubMetadata:
     def __init__(self) -> None:
         self.keys: list[str] = []
         self.survives = False
+        self.ahead_s = 0.0
+        self.no_metadata: set[str] = set()
+        self.slow_dns_s = 0.0
 
     def tags(self, instance_id: str) -> Mapping[str, str]:
         return {"Name": "stub"}
@@ -47,6 +50,15 @@ class StubMetadata:
 
     def scheduled_events(self, instance_id: str) -> list[dict[str, str]]:
         return []
+
+    def clock_ahead_s(self, instance_id: str) -> float:
+        return self.ahead_s
+
+    def has_no_metadata(self, instance_id: str) -> bool:
+        return instance_id in self.no_metadata
+
+    def dns_delay_s(self) -> float:
+        return self.slow_dns_s
 
     def survives_shutdown(self, instance_id: str) -> bool:
         return self.survives

@@ -39,6 +39,7 @@ class HomeVolume(Construct):
         size_gib: int,
         on_delete: Literal["delete", "snapshot", "retain"],
         snapshot_days: int,
+        snapshot_id: str | None = None,
         key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id_)
@@ -51,6 +52,7 @@ class HomeVolume(Construct):
             volume_type=ec2.EbsDeviceVolumeType.GP3,
             encrypted=True,
             encryption_key=key,
+            snapshot_id=snapshot_id,
         )
         resource = self._resource()
         deletion.set_policy(resource, _AT_END[on_delete])

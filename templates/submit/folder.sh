@@ -8,6 +8,14 @@ shift 2
 mkdir -p "$jobs/by-id"
 cd "$jobs"
 tar --extract --gzip --no-same-owner --file=- || { rm -rf "$name"; exit 1; }
+# Claims the folder, against a client that asks about this upload because its connection broke
+# (gpucluster/submission/interrupted.py), and answers it there, too.
+(set -C && : >"$name/submitted") 2>/dev/null || { rm -rf "$name"; exit 1; }
+answer() {
+  cat >"$name/submitted.new" || give_up
+  mv "$name/submitted.new" "$name/submitted" || give_up
+  cat "$name/submitted"
+}
 # Undoes everything: no job stays queued, and no folder stays behind.
 give_up() { cd "$jobs"; [ -z "$queued" ] || scancel $queued; rm -rf "$name"; exit "${1:-1}"; }
 # Takes sbatch's arguments and sets $id.

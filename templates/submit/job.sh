@@ -53,7 +53,9 @@ if [ -e "$name/elements" ]; then mkdir "$name/runs"; cp "$name/elements" "$name/
 # They are installed on the head node while the nodes boot.
 case $packages in missing | later) runtime overlay start "$jobs/$name" ;; esac
 
-echo "$id"
-echo "packages $packages"
-cat "$name/builds"
-[ ! -e "$name/waits" ] || cat "$name/waits"
+{
+  echo "$id"
+  echo "packages $packages"
+  cat "$name/builds"
+  [ ! -e "$name/waits" ] || cat "$name/waits"
+} | answer

@@ -13,4 +13,4 @@ stage pack part-%a.txt --array="0-$last" --exclusive --dependency="afterok:$plan
 array=$id
 stage finish log.txt --cpus-per-task=1 --dependency="afterany:$plan:$array"
 link
-echo "$plan $array $id"
+echo "$plan $array $id" | answer

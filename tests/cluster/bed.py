@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+from gpucluster_node import names
 
 from gpucluster.cli.reach.ssh import remote_command
 from gpucluster.cluster import aws
@@ -33,6 +34,10 @@ ROOT = Path(__file__).resolve().parents[2]
 WHEELS = Path("~/.cache/gpucluster/wheels").expanduser()
 UP_TIMEOUT_S = 420
 EPILOG_S = 30
+
+
+def _node_of(instance: dict[str, Any]) -> str:
+    return names.node_of(instance["tags"].get(names.TAG, ""), instance["launch_index"]) or ""
 
 
 @dataclass(frozen=True)
@@ -98,10 +103,10 @@ class Bed:
             argv, env=self.environment(), cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False
         )
 
-    def open_cloud(self) -> None:
+    def open_cloud(self, while_pid: int | None = 0) -> None:
+        """while_pid: the process with which the cloud ends, however it ends; 0: this one; None: none."""
         wheels = ["--wheels", str(WHEELS)] if WHEELS.is_dir() else []
-        # the clouds of a killed test run end too
-        ends_with = ["--while-pid", str(os.getpid())]
+        ends_with = [] if while_pid is None else ["--while-pid", str(while_pid or os.getpid())]
         done = self.localcloud("up", "--detach", "--port", str(self.port), *ends_with, *wheels)
         assert done.returncode == 0, done.stderr
 
@@ -126,12 +131,23 @@ class Bed:
         return boto3.client(service, region_name="us-east-1", endpoint_url=self.endpoint_url, **keys)
 
     def instances(self, role: str) -> dict[str, dict[str, Any]]:
-        """Instance id -> the cloud's data of it; only running instances."""
+        """Instance id -> the cloud's data of it, and its node (empty: none yet); only running instances."""
         return {
-            each["instance_id"]: each
+            each["instance_id"]: {**each, "node": _node_of(each)}
             for each in self.ask("status")["instances"]
             if each["tags"].get("gpucluster:role") == role and each["state"] in ("pending", "running")
         }
+
+    def instance_of(self, node: str) -> str:
+        """The id of the node's newest running instance."""
+        found = [id_ for id_, each in self.instances("compute").items() if each["node"] == node]
+        return found[-1]
+
+    def fault(self, kind: str, node: str, *options: str) -> str:
+        """Adds a fault of the node's instance; returns the rule's id, if the fault is one that stays."""
+        done = self.localcloud("fault", "add", kind, "--instance-id", self.instance_of(node), *options)
+        assert done.returncode == 0, done.stderr
+        return str(json.loads(done.stdout).get("id", ""))
 
     def launched_since(self, since: float) -> set[str]:
         calls = self.ask(f"calls?since={since}")

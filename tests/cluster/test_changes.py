@@ -103,7 +103,7 @@ def node_names(cluster: Bed) -> list[str]:
 
 
 def instance_of(cluster: Bed, node: str) -> dict[str, Any] | None:
-    found = [each for each in cluster.instances("compute").values() if each["tags"].get("gpucluster:node") == node]
+    found = [each for each in cluster.instances("compute").values() if each["node"] == node]
     return found[0] if found else None
 
 
@@ -286,7 +286,7 @@ def test_a_terminated_head_is_replaced_under_a_running_job(cluster: Bed) -> None
             (after,) = cluster.instances("head").values()
             assert after["instance_id"] != before
             # Of the others, one may have been idle long enough to be terminated meanwhile.
-            kept = {id_: each for id_, each in nodes.items() if each["tags"].get("gpucluster:node") == node}
+            kept = {id_: each for id_, each in nodes.items() if each["node"] == node}
             assert kept and cluster.instances("compute").items() >= kept.items()
             assert ended.last["job_id"] in cluster.ssh("sacct", "-X", "-n", "-o", "JobID").split()
             if after["private_ip"] != old["private_ip"]:  # otherwise nothing needs to be redirected

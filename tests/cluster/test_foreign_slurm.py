@@ -103,7 +103,8 @@ def test_context_add_shows_partitions_and_their_gpus(lab: Lab) -> None:
         assert line in done.stderr
     assert "no accounting: " in done.stderr and "no pyxis: " in done.stderr
     lab.ok("context", "use", "lab")
-    assert "partition debug: 2 idle" in lab.ok("status")
+    # Until its slurmd has registered, a node is "unknown".
+    wait_for("the nodes of the lab", lambda: "partition debug: 2 idle" in lab.ok("status"), 60)
 
 
 def test_a_job_runs_on_two_nodes(lab: Lab) -> None:

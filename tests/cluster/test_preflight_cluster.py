@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 from bed import Bed, Submitted, wait_for
 
-HARDWARE = "/run/localcloud/hardware.json"
 CHECKS = "/opt/gpucluster/prolog.d/15-health /opt/gpucluster/epilog.d/85-health"
 JOB = ("--nodes", "2", "--gpus-per-node", "4", "--ntasks-per-node", "1", "--follow")
 
@@ -21,16 +19,15 @@ def cluster(changing: Bed) -> Bed:
 
 
 @contextmanager
-def fewer(cluster: Bed, node: str, **hardware: int) -> Iterator[None]:
-    """Makes the node's machine report less than its instance type has, after Slurm has checked it."""
-    healthy = cluster.ssh("ssh", node, "cat", HARDWARE)
+def lost(cluster: Bed, part: str, node: str) -> Iterator[None]:
+    """The node's instance has less than its type, and Slurm's own checks do not see it."""
     cluster.ssh("ssh", node, f"sudo chmod a-x {CHECKS}")
     wait_for_last_check(cluster, node)
-    write_hardware(cluster, node, json.loads(healthy) | hardware)
+    fault = cluster.fault(f"lost-{part}", node)
     try:
         yield
     finally:
-        write_hardware(cluster, node, json.loads(healthy))
+        cluster.localcloud("fault", "clear", fault)
         cluster.ssh("ssh", node, f"sudo chmod a+x {CHECKS}")
 
 
@@ -39,10 +36,6 @@ def wait_for_last_check(cluster: Bed, node: str) -> None:
     wait_for("the last epilog", lambda: cluster.ssh("sinfo", "-h", "-n", node, "-o", "%t").strip() == "idle", 60)
     check = "systemctl is-active gpucluster-health || :"
     wait_for("the last check", lambda: cluster.ssh("ssh", node, check).strip() in ("inactive", "failed"), 60)
-
-
-def write_hardware(cluster: Bed, node: str, hardware: dict[str, object]) -> None:
-    cluster.ssh("ssh", node, f"sudo tee {HARDWARE} >/dev/null <<'END'\n{json.dumps(hardware)}\nEND")
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +61,12 @@ def test_healthy_nodes_run_the_job_and_a_real_all_reduce(cluster: Bed, nodes: li
     assert (preflight["errors"], preflight["warnings"]) == ([], []), preflight
     assert preflight["measured"]["framework"]["ranks"] == 2
     assert any(
-        line.startswith("[preflight] 2 nodes, 4 GPUs each, 1 EFA interfaces each, clocks within ") for line in job.log
+        line.startswith("[preflight] 2 nodes, 4 GPUs each, 1 EFA interface each, clocks within ") for line in job.log
     ), job.log
 
 
 def test_a_node_that_lost_a_gpu_is_named_before_the_command_starts(cluster: Bed, nodes: list[str]) -> None:
-    with fewer(cluster, nodes[1], gpus=3):
+    with lost(cluster, "gpu", nodes[1]):
         job = submit(cluster, nodes, "--launcher", "srun", "--", "echo", "started")
     assert job.exit_code == 4, job.told
     assert (job.result["failed_node"], job.result["failed_rank"]) == (nodes[1], None)
@@ -82,7 +75,7 @@ def test_a_node_that_lost_a_gpu_is_named_before_the_command_starts(cluster: Bed,
 
 
 def test_a_job_that_requires_efa_does_not_start_without_it(cluster: Bed, nodes: list[str]) -> None:
-    with fewer(cluster, nodes[0], efa_interfaces=0):
+    with lost(cluster, "efa", nodes[0]):
         job = submit(cluster, nodes, "--launcher", "srun", "--efa", "required", "--", "echo", "started")
     assert job.exit_code == 4, job.told
     assert job.result["failed_node"] == nodes[0]

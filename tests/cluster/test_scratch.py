@@ -85,11 +85,7 @@ def test_scratch_is_emptied_between_jobs_and_cached_data_sets_remain(storage: Be
 def test_cached_data_sets_remain_after_a_reboot(storage: Bed) -> None:
     node, _ = run(storage, f"/opt/gpucluster/bin/scratch-cache fill {HASH} 1000 -- touch data")
     storage.ssh("ssh", node, "sudo touch /run/before-the-reboot")
-    (instance,) = [
-        each["instance_id"]
-        for each in storage.instances("compute").values()
-        if each["tags"].get("gpucluster:node") == node
-    ]
+    (instance,) = [each["instance_id"] for each in storage.instances("compute").values() if each["node"] == node]
     storage.client("ec2").reboot_instances(InstanceIds=[instance])
     asks = f"ssh -o ConnectTimeout=3 {node} 'test ! -e /run/before-the-reboot && systemctl is-active slurmd' || true"
     wait_for("the node", lambda: storage.ssh(asks).strip() == "active", 90)

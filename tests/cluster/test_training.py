@@ -26,7 +26,7 @@ def accuracy(job: Submitted) -> float:
 
 
 def node_instances(cluster: Bed, nodes: list[str]) -> set[str]:
-    return {id_ for id_, each in cluster.instances("compute").items() if each["tags"].get("gpucluster:node") in nodes}
+    return {id_ for id_, each in cluster.instances("compute").items() if each["node"] in nodes}
 
 
 @pytest.fixture(scope="session")

@@ -65,7 +65,7 @@ def node_state(bed: Bed, name: str) -> str:
 
 
 def instance_of(bed: Bed, node: str) -> str:
-    return next(id_ for id_, each in bed.instances("compute").items() if each["tags"].get("gpucluster:node") == node)
+    return next(id_ for id_, each in bed.instances("compute").items() if each["node"] == node)
 
 
 def log(bed: Bed) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from bed import ROOT, Bed
 
+from gpucluster.cluster import tagged_instances
+
 SUBJECTS = [
     "examples/p4d-fsx-smddp.yaml",
     "examples/g5-spot.yaml",
@@ -39,8 +41,7 @@ def nodes(bed: Bed) -> dict[str, dict[str, Any]]:
     """What EC2 says of the instance of each node."""
     pages = bed.client("ec2").get_paginator("describe_instances").paginate()
     instances = [each for page in pages for found in page["Reservations"] for each in found["Instances"]]
-    named = ((tag["Value"], each) for each in instances for tag in each["Tags"] if tag["Key"] == "gpucluster:node")
-    return dict(named)
+    return {node: each for each in instances if (node := tagged_instances.node_of(each))}
 
 
 def buy_block(bed: Bed, instance_type: str, count: int) -> dict[str, Any]:

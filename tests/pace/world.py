@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gpucluster.cluster import tagged_instances
 from localcloud.clients import ACCOUNT_ID
 from localcloud.faults import Fault
 from localcloud.tests.virtual_time import cloud as local
@@ -110,14 +111,14 @@ class World:
         """Running instances with a name become nodes; nodes of ended instances stop answering."""
         now, live = self.clock.now(), self._live()
         for instance in live:
-            node = self._tags(instance).get("gpucluster:node", "")
+            node = self._node(instance)
             if instance.state != "running" or not node:
                 continue
             began = self._booting.setdefault(instance.id, now)
             if now - began >= BOOT_S and instance.id not in self._registered:
                 self._registered.add(instance.id)
                 self.slurm.registers(node)
-        alive = {self._tags(instance).get("gpucluster:node") for instance in live}
+        alive = {self._node(instance) for instance in live}
         for node in self.slurm.nodes.values():
             if node.name not in alive:
                 self.slurm.is_silent(node.name)
@@ -136,9 +137,13 @@ class World:
     def _tags(self, instance: Any) -> dict[str, str]:
         return dict(self.account.backend().tags.get(instance.id, {}))
 
+    def _node(self, instance: Any) -> str:
+        tags = [{"Key": key, "Value": value} for key, value in self._tags(instance).items()]
+        return tagged_instances.node_of({"AmiLaunchIndex": int(instance.ami_launch_index), "Tags": tags}) or ""
+
     def named(self) -> dict[str, str]:
         """The actual running instances and their nodes."""
-        return {each.id: self._tags(each).get("gpucluster:node", "") for each in self._live()}
+        return {each.id: self._node(each) for each in self._live()}
 
     def launches(self) -> int:
         with self.cloud.runtime.locks.whole:

@@ -18,9 +18,9 @@ Template = dict[str, Any]
 
 def lookups(region: str) -> dict[str, Any]:
     """What the CDK command line would have found out and kept in cdk.context.json."""
-    from stacks.images import PARAMETERS
+    from gpucluster.config.checks.online.images import PUBLIC_PARAMETERS
 
-    images = {f"ssm:account={ACCOUNT}:parameterName={name}:region={region}": AMI for name in PARAMETERS.values()}
+    images = {f"ssm:account={ACCOUNT}:parameterName={name}:region={region}": AMI for name in PUBLIC_PARAMETERS.values()}
     zones = {f"availability-zones:account={ACCOUNT}:region={region}": [f"{region}{letter}" for letter in "abcdef"]}
     return {**images, **zones}
 

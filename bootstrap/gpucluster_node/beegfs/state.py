@@ -9,12 +9,12 @@ never joins again as if it had not.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from gpucluster_node import files
 from gpucluster_node.fleet import BUNDLE
 
 FOLDER = Path("/home/gpucluster/beegfs")
@@ -107,8 +107,5 @@ def _load(path: Path) -> dict[str, Any] | None:
 
 
 def _save(path: Path, data: Mapping[str, Any]) -> None:
-    """Readers see either the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    new.write_text(json.dumps(data, indent=2) + "\n")
-    new.replace(path)
+    files.put(path, json.dumps(data, indent=2) + "\n")

@@ -21,6 +21,9 @@ EVENTS = "meta-data/events/maintenance/scheduled"
 PLANNED = "EC2 plans"
 SOON = timedelta(hours=24)
 """EC2 announces most events days or weeks before. A node is used until then."""
+CLOCK_S = 30.0
+"""A healthy clock is right to milliseconds. munge refuses credentials that are 300 s off: then Slurm can neither start
+a job on the node nor drain it, so the node must be drained before."""
 STORAGE = "storage: "
 """A fault that begins with this proves nothing about the node's hardware."""
 LOCK = "/run/gpucluster.lock"
@@ -128,6 +131,12 @@ def events(answer: Answer, facts: Facts, now: datetime | None = None) -> Iterato
                 yield f"{PLANNED} {event['Code']} at {event['NotBefore']}"
 
 
+def clock(answer: Answer, facts: Facts) -> Iterator[str]:
+    """clock.py prints the seconds. Without an answer of the time service it fails, which proves nothing."""
+    if answer.code == 0 and abs(ahead_s := float(answer.text)) > CLOCK_S:
+        yield f"its clock is {abs(ahead_s):.0f} s {'ahead of' if ahead_s > 0 else 'behind'} Amazon's time service"
+
+
 _MOUNTS = """
 if [ -e "$0" ]; then exec flock --timeout 30 "$0" cat /proc/self/mountinfo; fi
 exec cat /proc/self/mountinfo
@@ -166,6 +175,7 @@ QUICK: Sequence[Check] = (
     Check("NVLink", ("nvidia-smi", "nvlink", "--status"), lambda facts: facts.nvlink, nvlink),
     Check("EFA", ("fi_info", "-p", "efa", "-t", "FI_EP_RDM"), lambda facts: facts.efa_interfaces > 0, efa),
     Check("EC2's events", (sys.executable, "-m", "gpucluster_node.imds", EVENTS), lambda facts: True, events),
+    Check("clock", (sys.executable, "-m", "gpucluster_node.health.clock"), lambda facts: True, clock),
     Check("mounts", ("sh", "-c", _MOUNTS, LOCK), lambda facts: bool(facts.mounts), mounts),
 )
 _DIAG = """

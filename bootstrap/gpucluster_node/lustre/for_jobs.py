@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import fleet, slurm, states
+from gpucluster_node import aws_api, fleet, slurm, states
 from gpucluster_node.aws import AWS_ERRORS, client, error_code, error_message
 from gpucluster_node.log import start_logging
 from gpucluster_node.lustre import fsx, hsm, linked, staging
@@ -64,7 +64,7 @@ class Keeper:
         state = self.place.state()
         try:
             following = self._next(state, now)
-        except (*AWS_ERRORS, LustreError, staging.StagingError, hsm.LfsError, OSError) as error:
+        except (*AWS_ERRORS, *aws_api.ERRORS, LustreError, staging.StagingError, hsm.LfsError) as error:
             following = replace(self.place.state(), reason=reason_of(error))
             self.next_look = now + RETRY_S
         self._save(state, following)
@@ -115,7 +115,7 @@ class Keeper:
             state = replace(state, token=secrets.token_hex(8))
             self.place.save(state)
         self.wanted = wanted
-        return replace(state, file_system_id=fsx.create(self.api, wanted["request"], state.token), reason="")
+        return replace(state, file_system_id=fsx.create(wanted["request"], state.token), reason="")
 
     def _gone(self, state: State) -> State:
         """Deleted, by this program or somebody else."""

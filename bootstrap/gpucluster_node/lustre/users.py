@@ -11,13 +11,13 @@ FOLDER/NAME/mounts/JOB      the file system's address, for the prolog on the job
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from gpucluster_node import files
 from gpucluster_node.fleet import BUNDLE
 
 FOLDER = Path("/home/gpucluster/lustre")
@@ -69,18 +69,18 @@ class Place:
             return State()
 
     def save(self, state: State) -> None:
-        put(self.folder / "state.json", json.dumps(asdict(state), indent=2) + "\n")
+        files.put(self.folder / "state.json", json.dumps(asdict(state), indent=2) + "\n")
 
     def register(self, job: str, parts: Sequence[str]) -> None:
         """parts: the job, or all jobs of a heterogeneous one."""
         for part in parts:
-            put(self.folder / "users" / part, job)
+            files.put(self.folder / "users" / part, job)
 
     def tell_nodes(self, job: str, state: State) -> None:
         """For the nodes of the job's parts."""
         text = "".join(f"{line}\n" for line in (self.mount, state.dns_name, state.mount_name, state.version or "-"))
         for part in self._parts({job}):
-            put(self.folder / "mounts" / part, text)
+            files.put(self.folder / "mounts" / part, text)
 
     def leave(self, jobs: Collection[str]) -> None:
         for part in self._parts(jobs):
@@ -108,10 +108,3 @@ def mounts(bundle: Path = BUNDLE) -> list[Mapping[str, Any]]:
     """The file systems with `lifetime: jobs` in the bundle's storage.json."""
     found = json.loads((bundle / "storage.json").read_text())["mounts"]
     return [each for each in found if each.get("lifetime") == "jobs"]
-
-
-def put(path: Path, text: str) -> None:
-    """Readers see either the old file or the new one."""
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    new.write_text(text)
-    new.replace(path)

@@ -6,13 +6,13 @@ A job whose exports are not in S3 has failed, whatever its program's exit code; 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpucluster_node import files
 from gpucluster_node.lustre.transfer import Outcome
 
 MOST_NAMED = 20
@@ -96,7 +96,4 @@ def _fail(path: Path, reason: str) -> None:
 
 
 def put(path: Path, value: Any) -> None:
-    """Readers see either the old text or the new one."""
-    new = path.with_name(path.name + ".new")
-    new.write_text(json.dumps(value, indent=2) + "\n", errors="replace")
-    os.replace(new, path)
+    files.put(path, json.dumps(value, indent=2) + "\n")

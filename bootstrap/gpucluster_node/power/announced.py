@@ -1,7 +1,8 @@
 """What EC2 announces of the cluster's nodes: scheduled events, failed status checks, and the ends of Capacity Blocks.
 
-The head node asks once a minute. It lets the jobs of a node leave before the node's end (`ends`), and powers a node
-whose status check fails down after its jobs. Spot instances read their notices themselves.
+The head node asks once a minute. It lets the jobs of a node leave before the node's end (`ends`), powers a node whose
+status check fails down after its jobs, and gives a node up whose check fails while it boots: the instance will never
+answer. Spot instances read their notices themselves.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from gpucluster_node import ec2, ends, slurm, states
+from gpucluster_node import ec2, ends, retry, slurm, states
 from gpucluster_node.aws import AWS_ERRORS
-from gpucluster_node.power import words
+from gpucluster_node.power import failing, words
 
 log = logging.getLogger("announced")
 EVERY = timedelta(minutes=1)
@@ -62,17 +63,17 @@ def _events(status: Mapping[str, Any]) -> Iterator[ends.End]:
             yield ends.End(at, f"EC2 plans {event['Code']} at {ends.utc(at)}", EVENT_DRAIN)
 
 
-def failing(client: Any, in_service: Collection[str], before: Failing, now: datetime) -> Failing:
-    """The checks that fail now, of instances in service. EC2's own ImpairedSince may be the time of the launch: a node
-    that has just booted would seem to fail since then. before: the last answer."""
+def impaired(client: Any, ids: Collection[str], before: Failing, now: datetime) -> Failing:
+    """The checks that fail now, of these instances. EC2's own ImpairedSince may be the time of the launch: a node that
+    has just booted would seem to fail since then. before: the last answer."""
     found = ((each["InstanceId"], check) for check in CHECKS for each in _statuses(client, check, ["impaired"]))
-    return {key: before.get(key, now) for key in found if key[0] in in_service}
+    return {key: before.get(key, now) for key in found if key[0] in ids}
 
 
-def blocks(client: Any, instances: Sequence[ec2.Instance]) -> dict[str, ends.End]:
-    """The ends of the Capacity Blocks in which instances run, by the id of the reservation."""
-    ids = sorted({each.capacity_block for each in instances if each.capacity_block})
-    found = client.describe_capacity_reservations(CapacityReservationIds=ids)["CapacityReservations"] if ids else []
+def blocks(client: Any, ids: Collection[str]) -> dict[str, ends.End]:
+    """The ends of these Capacity Blocks, by the id of the reservation."""
+    asked = sorted(set(ids))
+    found = client.describe_capacity_reservations(CapacityReservationIds=asked)["CapacityReservations"] if asked else []
     return {each["CapacityReservationId"]: _block(each) for each in found if each.get("EndDate")}
 
 
@@ -92,30 +93,40 @@ class Announced:
     _events: dict[str, tuple[ends.End, ...]] = field(default_factory=dict)
     _blocks: dict[str, ends.End] = field(default_factory=dict)
     _failing: Failing = field(default_factory=dict)
+    _checked: bool = False
+    """Whether EC2 has answered the last question about the checks. Without an answer, a check may have recovered."""
+    _booting: frozenset[str] = frozenset()
+    """The instances that booted when EC2 was last asked."""
     _watches: dict[str, ends.Watch] = field(default_factory=dict)
     """By instance id: the next instance of the same node is another one."""
 
-    def look(self, nodes: Sequence[slurm.Node], newest: Mapping[str, ec2.Instance], now: datetime) -> None:
-        """newest: node -> its instance."""
-        in_service = [
-            (node, newest[node.name])
-            for node in nodes
-            if node.name in newest and words.of_slurm(node) in states.IN_SERVICE
-        ]
+    def look(self, nodes: Sequence[slurm.Node], own: Mapping[str, ec2.Instance], now: datetime) -> None:
+        """own: node -> its instance."""
+        known = [(node, own[node.name], words.of_slurm(node)) for node in nodes if node.name in own]
+        in_service = [(node, instance) for node, instance, state in known if state in states.IN_SERVICE]
+        booting = [(node, instance) for node, instance, state in known if state == states.BOOTING]
         is_due = self._asked is None or now - self._asked >= EVERY
         if is_due:
             self._asked = now
-            self._ask([instance for _, instance in in_service], now)
+            self._ask([instance for _, instance in in_service], [instance.instance_id for _, instance in booting], now)
         self._before_ends(in_service, now, is_due=is_due)
         self._after_checks(in_service, now)
+        self._hung(booting, now)
 
-    def _ask(self, instances: Sequence[ec2.Instance], now: datetime) -> None:
+    def _ask(self, instances: Sequence[ec2.Instance], booting: Sequence[str], now: datetime) -> None:
         ids = {each.instance_id for each in instances}
         self._watches = {id_: watch for id_, watch in self._watches.items() if id_ in ids}
+        # The time during the boot does not count for a node in service.
+        before = {
+            key: since for key, since in self._failing.items() if (key[0] in booting) == (key[0] in self._booting)
+        }
+        self._booting = frozenset(booting)
+        self._checked = False
         try:
             self._events = events(self.client())
-            self._failing = failing(self.client(), ids, self._failing, now)
-            self._blocks = blocks(self.client(), instances)
+            self._failing = impaired(self.client(), ids | self._booting, before, now)
+            self._checked = True
+            self._blocks = blocks(self.client(), [each.capacity_block for each in instances if each.capacity_block])
         except AWS_ERRORS as error:
             log.warning("what EC2 has announced is not known: %s", error)
 
@@ -144,14 +155,26 @@ class Announced:
 
     def _after_checks(self, in_service: Sequence[InService], now: datetime) -> None:
         for node, instance in in_service:
-            failed = [name for check, name in CHECKS.items() if self._has_failed(instance, check, now)]
-            if failed and words.of_slurm(node) in (states.UP, states.SILENT):
-                reason = f"EC2's status checks fail: {', '.join(failed)} impaired"
+            reason = self._failed(instance, now)
+            if reason and words.of_slurm(node) in (states.UP, states.SILENT):
                 _try(partial(self._watch(node.name, instance).take_away, reason), node.name)
+
+    def _hung(self, booting: Sequence[InService], now: datetime) -> None:
+        """Slurm would wait half an hour (ResumeTimeout). ParallelCluster also takes such a check for a failed boot. The
+        reason counts the failure against the instance's type."""
+        for node, instance in booting:
+            if instance.instance_id in self._booting and (reason := self._failed(instance, now)):
+                words_ = retry.reason(f"{failing.CHECKED}it does not boot: {reason}", retry.INSTANCE_GONE_S)
+                log.info("%s: %s", node.name, words_)
+                _try(partial(slurm.set_down, [node.name], words_), node.name)
+
+    def _failed(self, instance: ec2.Instance, now: datetime) -> str:
+        failed = [name for check, name in CHECKS.items() if self._has_failed(instance, check, now)]
+        return f"EC2's status checks fail: {', '.join(failed)} impaired" if failed else ""
 
     def _has_failed(self, instance: ec2.Instance, check: str, now: datetime) -> bool:
         since = self._failing.get((instance.instance_id, check))
-        return since is not None and now - since >= CHECK_FAILS
+        return self._checked and since is not None and now - since >= CHECK_FAILS
 
     def _watch(self, node: str, instance: ec2.Instance) -> ends.Watch:
         return self._watches.setdefault(instance.instance_id, ends.Watch(node))

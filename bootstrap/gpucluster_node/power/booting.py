@@ -6,17 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gpucluster_node import ec2, slurm
+from gpucluster_node import ec2, files, slurm
 
 PATH = Path("/run/gpucluster/booting.json")
 
 
-def booting(nodes: Sequence[slurm.Node], newest: Mapping[str, ec2.Instance]) -> dict[str, dict[str, str]]:
+def booting(nodes: Sequence[slurm.Node], own: Mapping[str, ec2.Instance]) -> dict[str, dict[str, str]]:
     """Node -> its instance and when that was launched."""
     return {
         node.name: {"instance": instance.instance_id, "launched": instance.launch_time.isoformat()}
         for node in nodes
-        if node.has("POWERING_UP", "POWER_UP") and not node.has("DOWN") and (instance := newest.get(node.name))
+        if node.has("POWERING_UP", "POWER_UP") and not node.has("DOWN") and (instance := own.get(node.name))
     }
 
 
@@ -25,6 +25,4 @@ def write(found: Mapping[str, Mapping[str, str]], path: Path = PATH) -> None:
     if path.exists() and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_text(text)
-    new.replace(path)
+    files.put(path, text)

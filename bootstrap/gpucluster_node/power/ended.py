@@ -19,15 +19,16 @@ class Known:
         nodes: Sequence[slurm.Node],
         instances: Sequence[ec2.Instance],
         ask: Callable[[Sequence[str]], Sequence[ec2.Instance]],
-    ) -> set[str]:
-        """instances: all that live. ask: returns the ended instances of nodes; it is called only if one is missing."""
+    ) -> dict[str, str]:
+        """Node -> EC2's state of its instance, shutting-down or terminated. instances: all that live. ask: returns the
+        ended instances of nodes; it is called only if one is missing."""
         alive = {
             each.node: each.instance_id for each in sorted(instances, key=lambda each: each.launch_time) if each.node
         }
         missing = [node.name for node in nodes if node.name in self._ids and node.name not in alive and _is_up(node)]
-        over = {each.instance_id for each in ask(missing)} if missing else set()
-        found = {name for name in missing if self._ids[name] in over}
-        self._ids = {name: alive.get(name, self._ids.get(name, "")) for name in {*alive, *missing} - found}
+        over = {each.instance_id: each.state for each in ask(missing)} if missing else {}
+        found = {name: over[self._ids[name]] for name in missing if self._ids[name] in over}
+        self._ids = {name: alive.get(name, self._ids.get(name, "")) for name in {*alive, *missing} - found.keys()}
         return found
 
 

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import ec2, slurm
+from gpucluster_node import ec2, files, slurm
 
 log = logging.getLogger("failing")
 PATH = Path("/run/gpucluster/failures.json")
@@ -74,13 +74,13 @@ class Watch:
     def look(
         self,
         nodes: Sequence[slurm.Node],
-        newest: Mapping[str, ec2.Instance],
+        own: Mapping[str, ec2.Instance],
         now: datetime,
         busy: Callable[[], Collection[str]] = slurm.busy,
     ) -> None:
-        """newest: node -> its newest instance. An instance that failed may be missing from it by now, so the last known
+        """own: node -> its instance. An instance that failed may be missing from it by now, so the last known
         one is used. busy: returns the nodes that run a job; it is called only while the record has entries."""
-        self._last |= newest
+        self._last |= own
         before = self._record
         self._forget(now)
         running = busy() if self._record != Record() else ()
@@ -187,9 +187,7 @@ def _times(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _write(record: Record, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(asdict(record), default=datetime.isoformat))
-    new.replace(path)
+    files.put(path, json.dumps(asdict(record), default=datetime.isoformat))
 
 
 def utc() -> datetime:

@@ -1,8 +1,8 @@
 """Records the nodes that a running ResumeProgram is still launching, and why a node waits. Each program writes a file;
 programs that watch nodes, and `gpucluster why`, read all files.
 
-A program holds a lock on its file until it ends. A file without a lock is from a program that has ended. Locks and /run
-are cleared at boot.
+A program holds a lock on its file, and removes the file when it ends. A file without a lock is from a program that was
+killed: reconcile starts its launches again. Locks and /run are cleared at boot.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Collection, Iterable
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
@@ -23,13 +23,25 @@ FOLDER = Path("/run/gpucluster/launching")
 class Record:
     """The nodes of this process; each finished launch removes its nodes. Any thread may call."""
 
-    def __init__(self, nodes: Iterable[str], folder: Path = FOLDER) -> None:
+    def __init__(
+        self,
+        wanted: Iterable[str],
+        folder: Path = FOLDER,
+        jobs: Sequence[dict[str, Any]] = (),
+        *,
+        again: bool = False,
+    ) -> None:
+        """jobs: Slurm's, for which the nodes are launched. again: the launch of a killed program is repeated."""
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / f"{os.getpid()}.json"
-        self._nodes, self._began = set(nodes), datetime.now(timezone.utc).isoformat()
+        self._jobs, self._again, self._began = list(jobs), again, datetime.now(timezone.utc).isoformat()
         self._waits: dict[str, str] = {}
         self._lock = threading.Lock()
-        self._held = self._write()
+        with _one_at_a_time(folder):
+            others = {node for each in _alive(folder) for node in each["nodes"]}
+            self.mine = [node for node in wanted if node not in others]
+            self._nodes = set(self.mine)
+            self._held = self._write()
 
     def done(self, nodes: Collection[str]) -> None:
         """Removes nodes whose launch is completed: they have an instance with their name, or are set DOWN."""
@@ -58,7 +70,8 @@ class Record:
         new = self._path.with_suffix(".new")
         file = new.open("w")
         fcntl.flock(file, fcntl.LOCK_EX)
-        json.dump({"began": self._began, "nodes": sorted(self._nodes), "waits": self._waits}, file)
+        found = {"began": self._began, "nodes": sorted(self._nodes), "waits": self._waits}
+        json.dump({**found, "jobs": self._jobs, "again": self._again}, file)
         file.flush()
         new.replace(self._path)
         return file
@@ -74,19 +87,39 @@ def since(folder: Path = FOLDER) -> datetime | None:
     return min((datetime.fromisoformat(each["began"]) for each in _alive(folder)), default=None)
 
 
+def killed(folder: Path = FOLDER) -> list[dict[str, Any]]:
+    """What killed programs have recorded. Their files are removed."""
+    found = [(path, content) for path, content, is_held in _files(folder) if not is_held]
+    for path, _ in found:
+        path.unlink(missing_ok=True)
+    return [content for _, content in found if content.get("nodes")]
+
+
 def _alive(folder: Path) -> list[dict[str, Any]]:
-    return [found for path in sorted(folder.glob("*.json")) if (found := _read(path))]
+    return [content for _, content, is_held in _files(folder) if is_held]
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    with suppress(FileNotFoundError), path.open() as file:
-        if _is_held(file):
-            found: dict[str, Any] = json.load(file)
-            return found
-        if os.stat(path).st_ino != os.fstat(file.fileno()).st_ino:
+def _files(folder: Path) -> Iterator[tuple[Path, dict[str, Any], bool]]:
+    """Each file, its content, and whether its program is running."""
+    for path in sorted(folder.glob("*.json")):
+        with suppress(FileNotFoundError):
+            yield path, *_read(path)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], bool]:
+    with path.open() as file:
+        is_held = _is_held(file)
+        if not is_held and os.stat(path).st_ino != os.fstat(file.fileno()).st_ino:
             return _read(path)  # replaced since it was opened
-        path.unlink()
-    return None
+        found = _parsed(file.read())
+    return found, is_held
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    with suppress(ValueError):
+        found = json.loads(text)
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def _is_held(file: IO[str]) -> bool:
@@ -95,3 +128,11 @@ def _is_held(file: IO[str]) -> bool:
     except BlockingIOError:
         return True
     return False
+
+
+@contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Of two programs that start together, one sees the other's nodes."""
+    with (folder / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

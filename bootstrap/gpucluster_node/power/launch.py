@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpucluster_node import ec2, fleet, rates
-from gpucluster_node.aws import AWS_ERRORS, brief, error_code, http_status, is_throttled
+from gpucluster_node.aws import AWS_ERRORS, brief, error_code, has_expired, http_status, is_throttled
 
 log = logging.getLogger("launch")
 CALLS = rates.TokenBucket(5, 2)
 """Rate of RunInstances: 5 calls at once, 2 more a second for an account in a region (EC2's guide, ec2-api-throttling).
 """
 MOST_AT_ONCE = 500
-THROTTLED_S = 600.0
-"""How long a throttled call is repeated. This may be long: after 1,000 instances at once EC2 launches two a second (the
-same guide). Slurm gives up on a node after ResumeTimeout, 1,800 s and more. It does not end this program, because
-slurmctld runs as the user slurm, who may not signal root's processes. A restart of slurmctld's unit does end it,
-because systemd then ends all processes of the unit (systemd.kill: KillMode). reconcile sets its nodes DOWN."""
+PATIENCE_S = 600.0
+"""How long a call is repeated that EC2 throttles or does not serve. This may be long: after 1,000 instances at once EC2
+launches two a second (the same guide). Slurm gives up on a node after ResumeTimeout, 1,800 s and more. It does not end
+this program, because slurmctld runs as the user slurm, who may not signal root's processes. A restart of slurmctld's
+unit does end it, because systemd then ends all processes of the unit (systemd.kill: KillMode)."""
 FAULTS = 5
-"""How many times a call is made if EC2 answers with a server error, or not at all."""
+"""How many times a call is made if EC2 has an internal error, which may be one of this instance type only."""
 ROOM_S = 900.0
 """How long a launch waits for capacity that the cluster's own terminating instances still use. From shutting-down to
 terminated a g4dn takes five minutes and more (aws/karpenter-provider-aws#7019), bare metal over nineteen
@@ -105,7 +105,7 @@ class Launcher:
             if error:
                 log.warning("%s: %s (%s)", ",".join(found.left), error, template.instance_type)
                 found.errors.append((template, error))
-            if not found.left or (error and is_throttled(error)):
+            if not found.left or (error and _is_unserved(error)):
                 break
         return found
 
@@ -131,13 +131,13 @@ class Launcher:
     def _run(self, template: fleet.LaunchTemplate, nodes: Sequence[str], least: int) -> list[ec2.Instance]:
         """A repeated call has the same token: EC2 launches once, even if its answer was lost."""
         token = ec2.client_token(f"{self._attempt}-{next(self._calls)}", nodes, template)
-        give_up_at = self.clock() + THROTTLED_S
+        give_up_at = self.clock() + PATIENCE_S
         for failures in itertools.count(1):
             CALLS.take()
             try:
                 return ec2.launch(self._client(), template, least, len(nodes), token)
             except AWS_ERRORS as error:
-                patient = self.clock() < give_up_at if is_throttled(error) else failures < FAULTS and _is_fault(error)
+                patient = self.clock() < give_up_at if _is_unserved(error) else failures < FAULTS and _is_fault(error)
                 if not patient:
                     raise
                 log.info("%s: will retry: %s", ",".join(nodes), brief(error))
@@ -166,6 +166,11 @@ class Launcher:
         return True
 
 
+def _is_unserved(error: Exception) -> bool:
+    """EC2 throttles the call, is unavailable or does not answer, or the credentials have expired. That says nothing
+    about the request."""
+    return is_throttled(error) or has_expired(error) or http_status(error) in (None, 503)
+
+
 def _is_fault(error: Exception) -> bool:
-    status = http_status(error)
-    return status is None or (status >= 500 and not error_code(error).startswith(_FINAL))
+    return (http_status(error) or 0) >= 500 and not error_code(error).startswith(_FINAL)

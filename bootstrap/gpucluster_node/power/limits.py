@@ -1,5 +1,6 @@
 """The limits on the cost of nodes: `max_usd_per_hour` of a partition, and `budget.monthly_usd` with
-`at_limit: stop-launches`. Launches wait while a limit is reached; running nodes are not stopped.
+`at_limit: stop-launches`; and the end of a Capacity Block, before which a boot would be in vain. Launches wait while a
+limit is reached; running nodes are not stopped.
 
 The launches of a partition check its limit one after another, so that two of them do not spend the same money: the
 second sees the first one's nodes in Slurm, which, unlike EC2, lists them at once.
@@ -8,6 +9,7 @@ second sees the first one's nodes in Slurm, which, unlike EC2, lists them at onc
 from __future__ import annotations
 
 import fcntl
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -16,9 +18,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import ec2, fleet, slurm, states
-from gpucluster_node.power import in_flight, spending, words
+from gpucluster_node import ec2, ends, fleet, slurm, states
+from gpucluster_node.aws import AWS_ERRORS, brief
+from gpucluster_node.power import announced, in_flight, spending, words
 
+log = logging.getLogger("limits")
 FOLDER = Path("/run/gpucluster/limits")
 _PAID = frozenset({states.BOOTING, *states.IN_SERVICE})
 
@@ -55,11 +59,29 @@ class Limits:
 
     def room(self, partition: str, templates: Sequence[fleet.LaunchTemplate]) -> Room:
         """Assumes the partition's most expensive instance type, because EC2 chooses among the types."""
+        block = self._room_in_block(partition)
+        if block.why:
+            return block
         if self.cluster.monthly_usd is None and self._max_usd_per_hour(partition) is None:
             return UNLIMITED
         usd_per_hour = self.prices()
         month = self._room_this_month(partition, usd_per_hour)
         return month if month.why else self._room_now(partition, templates, usd_per_hour)
+
+    def _room_in_block(self, partition: str) -> Room:
+        """None once the block's nodes are drained. If EC2 does not say when it ends, the launch will show it."""
+        found = self._partition(partition)
+        if found is None or not (found.paid_in_advance and found.reservation_id):
+            return UNLIMITED
+        try:
+            end = announced.blocks(self.ec2(), [found.reservation_id]).get(found.reservation_id)
+        except AWS_ERRORS as error:
+            log.warning("the end of %s is not known: %s", found.reservation_id, brief(error))
+            return UNLIMITED
+        if end is None or self.now() < end.at - end.drain_before:
+            return UNLIMITED
+        why = f"EC2 terminates its instances from {ends.utc(end.at)} on, and no more are launched in it"
+        return Room(0, f"Capacity Block {found.reservation_id} ends: {why}")
 
     def _room_this_month(self, partition: str, usd_per_hour: Mapping[str, float]) -> Room:
         limit, found = self.cluster.monthly_usd, self._partition(partition)

@@ -16,12 +16,26 @@ from datetime import datetime, timedelta, timezone
 from gpucluster_node import dns, ec2, fleet, retry, slurm, states
 from gpucluster_node.aws import AWS_ERRORS, client
 from gpucluster_node.log import start_logging
-from gpucluster_node.power import announced, booting, ended, failing, in_flight, outdated, requeued, spending, words
+from gpucluster_node.power import (
+    again,
+    announced,
+    booting,
+    ended,
+    failing,
+    in_flight,
+    labels,
+    outdated,
+    requeued,
+    spending,
+    switches,
+    words,
+)
 
 log = logging.getLogger("reconcile")
 INTERVAL_S = 5
 SOON_S = 1
 GONE = retry.gone()
+NOT_LAUNCHED = retry.reason("EC2 lists no instance of this node since its launch began", retry.INSTANCE_GONE_S)
 OLD = "launched from an older template than the partition's current one"
 
 
@@ -33,6 +47,8 @@ class Action:
     verb: str
     name: str
     reason: str = ""
+    terminated: bool = False
+    """So is the node's instance. One that is shutting down can still end its processes."""
 
 
 @dataclass
@@ -61,12 +77,14 @@ def decide(
     wanted: Mapping[str, Collection[outdated.Template]] | None = None,
     launching: Collection[str] = (),
     since: datetime | None = None,
-    ended: Collection[str] = (),
+    ended: Mapping[str, str] | None = None,
 ) -> list[Action]:
     """now: in the head node's time zone, like Slurm's times. `words.Snapshot` explains the other arguments."""
     seen.begin(now)
     by_name = {node.name: node for node in nodes}
-    snapshot = words.Snapshot(cluster, by_name, words.newest(instances), now, wanted or {}, launching, since, ended)
+    snapshot = words.Snapshot(
+        cluster, by_name, words.own(instances, nodes), now, wanted or {}, launching, since, ended or {}
+    )
     about_nodes = (_about_node(snapshot, node, seen) for node in nodes)
     about_instances = (_about_instance(snapshot, instance, seen) for instance in instances)
     return [action for action in (*about_nodes, *about_instances) if action]
@@ -77,15 +95,19 @@ def _about_node(snapshot: words.Snapshot, node: slurm.Node, seen: Seen) -> Actio
     rule = states.NODE.rule(*state)
     if not _applies(rule, node.name, seen):
         return None
-    return Action(rule.action, node.name, _reason(rule, state[1], snapshot.newest.get(node.name)))
+    reason = _reason(rule, state, snapshot.own.get(node.name))
+    terminated = rule.action == "down" and snapshot.ended.get(node.name) == "terminated"
+    return Action(rule.action, node.name, reason, terminated)
 
 
-def _reason(rule: states.Rule, of_ec2: str, instance: ec2.Instance | None) -> str:
+def _reason(rule: states.Rule, state: states.Words, instance: ec2.Instance | None) -> str:
     if rule.action == "power_down_asap":
         return OLD
     if rule.action != "down":
         return ""
-    failed = instance.boot_failure if instance and of_ec2 == states.BOOT_FAILED else None
+    if state[:2] == (states.BOOTING, states.NONE):
+        return NOT_LAUNCHED  # GONE would get the reason of an earlier instance
+    failed = instance.boot_failure if instance and state[1] == states.BOOT_FAILED else None
     return retry.reason(failed, retry.BOOT_FAILED_S) if failed else GONE
 
 
@@ -103,7 +125,7 @@ def _applies(rule: states.Rule, name: str, seen: Seen) -> bool:
 def explained(actions: Sequence[Action], ask: Callable[[Sequence[str]], Sequence[ec2.Instance]]) -> list[Action]:
     """Adds EC2's reason if an instance is gone. ask: returns the terminated instances of nodes."""
     gone = [action.name for action in actions if action.reason == GONE]
-    last = words.newest(ask(gone)) if gone else {}
+    last = words.own(ask(gone)) if gone else {}
     return [
         replace(action, reason=retry.gone(last[action.name].ended_by))
         if action.reason == GONE and action.name in last
@@ -127,6 +149,8 @@ def _do(action: Action) -> None:
         ec2.terminate(client("ec2"), [action.name])
     elif action.verb == "start_now":
         slurm.start_now(action.name)
+    elif action.terminated:
+        slurm.set_terminated(action.name, action.reason)
     elif action.verb == "down":
         slurm.set_down([action.name], action.reason)
     elif action.reason:
@@ -143,16 +167,60 @@ def prepare(cluster: fleet.Fleet) -> None:
         log.warning("the zone's SOA record was not changed: %s", error)
 
 
+@dataclass
+class Rounds:
+    """What reconcile keeps from one round to the next."""
+
+    cluster: fleet.Fleet
+    ledger: spending.Ledger
+    announced: announced.Announced
+    network: switches.Network
+    templates: outdated.Wanted
+    labels: labels.Labels
+    failed: failing.Watch = field(default_factory=failing.Watch)
+    seen: Seen = field(default_factory=Seen)
+    known: ended.Known = field(default_factory=ended.Known)
+    repeats: again.Repeats = field(default_factory=again.Repeats)
+
+    def actions(self) -> list[Action]:
+        """Of the next round. Raises AWS_ERRORS, SlurmError."""
+        cluster = self.cluster
+        instances = ec2.describe(client("ec2"), cluster)
+        self.ledger.update(instances, datetime.now(timezone.utc))
+        wanted = self.templates.of(cluster, outdated.partitions(cluster, instances))
+        launching, since = in_flight.nodes(), in_flight.since()
+        nodes = slurm.nodes()
+        own = words.own(instances, nodes)
+        self.repeats.look(in_flight.killed(), nodes, own, instances, launching)
+        booting.write(booting.booting(nodes, own))
+        self.failed.look(nodes, own, failing.utc())
+        self.announced.look(nodes, own, datetime.now(timezone.utc))
+        self.network.look(cluster, nodes, own)
+        self.labels.look(cluster, instances)
+        gone = self.known.ended(nodes, instances, self._ended)
+        actions = decide(cluster, nodes, instances, self.seen, datetime.now(), wanted, launching, since, gone)
+        starts = [Action("start_now", job) for job in requeued.to_start(cluster, slurm.requeued(), nodes)]
+        return explained(actions, self._ended) + starts
+
+    def _ended(self, names: Sequence[str]) -> Sequence[ec2.Instance]:
+        return ec2.describe(client("ec2"), self.cluster, names, ec2.ENDED_STATES)
+
+
 def main() -> None:
     start_logging()
-    cluster, seen, known, failed = fleet.load(), Seen(), ended.Known(), failing.Watch()
-    ledger = spending.Ledger(cluster, spending.prices())
-    ec2_says = announced.Announced(lambda: client("ec2"))
+    cluster = fleet.load()
+    rounds = Rounds(
+        cluster,
+        spending.Ledger(cluster, spending.prices()),
+        announced.Announced(lambda: client("ec2")),
+        switches.Network(lambda: client("ec2", attempts=1)),
+        outdated.Wanted(lambda: client("ssm")),
+        labels.Labels(lambda: client("ec2", attempts=1)),
+    )
     prepare(cluster)
-    templates = outdated.Wanted(lambda: client("ssm"))
     while True:
         try:
-            actions = _round(cluster, seen, known, templates, failed, ledger, ec2_says)
+            actions = rounds.actions()
             act(actions)
             # The jobs of lost nodes are pending now.
             pause_s = SOON_S if any(action.verb == "down" for action in actions) else INTERVAL_S
@@ -160,32 +228,6 @@ def main() -> None:
             log.warning("skipped: %s", error)
             pause_s = INTERVAL_S
         time.sleep(pause_s)
-
-
-def _round(
-    cluster: fleet.Fleet,
-    seen: Seen,
-    known: ended.Known,
-    templates: outdated.Wanted,
-    failed: failing.Watch,
-    ledger: spending.Ledger,
-    ec2_says: announced.Announced,
-) -> list[Action]:
-    def ended_of(names: Sequence[str]) -> Sequence[ec2.Instance]:
-        return ec2.describe(client("ec2"), cluster, names, ec2.ENDED_STATES)
-
-    instances = ec2.describe(client("ec2"), cluster)
-    ledger.update(instances, datetime.now(timezone.utc))
-    wanted = templates.of(cluster, outdated.partitions(cluster, instances))
-    launching, since = in_flight.nodes(), in_flight.since()
-    nodes, newest = slurm.nodes(), words.newest(instances)
-    booting.write(booting.booting(nodes, newest))
-    failed.look(nodes, newest, failing.utc())
-    ec2_says.look(nodes, newest, datetime.now(timezone.utc))
-    gone = known.ended(nodes, instances, ended_of)
-    actions = decide(cluster, nodes, instances, seen, datetime.now(), wanted, launching, since, gone)
-    starts = [Action("start_now", job) for job in requeued.to_start(cluster, slurm.requeued(), nodes)]
-    return explained(actions, ended_of) + starts
 
 
 if __name__ == "__main__":

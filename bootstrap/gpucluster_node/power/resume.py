@@ -1,9 +1,10 @@
 """Slurm's ResumeProgram: launches the instances of nodes that jobs wait for.
 
-usage: resume HOSTLIST. The file SLURM_RESUME_FILE lists the nodes of each job. The nodes of a job are launched together
-or not at all. Jobs of one node share a call, which may launch some of the nodes. If EC2 lacks capacity, the program
-repeats the launch every 15 s, as long as a job waits for it. It sets nodes that it could not launch DOWN, with EC2's
-code and message as the reason. During a launch, `in_flight` lists the nodes and why they wait.
+usage: resume HOSTLIST [again]. The file SLURM_RESUME_FILE lists the nodes of each job. With `again` the program repeats
+the launch of one that was killed. The nodes of a job are launched together or not at all. Jobs of one node share a
+call, which may launch some of the nodes. If EC2 lacks capacity, the program repeats the launch every 15 s, as long as a
+job waits for it. It sets nodes that it could not launch DOWN, with EC2's code and message as the reason. During a
+launch, `in_flight` lists the nodes and why they wait. Nodes that another program is launching are left to it.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import dns, ec2, fleet, refusals, retry, slurm
+from gpucluster_node import dns, ec2, fleet, names, refusals, retry, slurm
 from gpucluster_node.aws import AWS_ERRORS, brief, client, error_code
 from gpucluster_node.log import start_logging
-from gpucluster_node.power import failing, in_flight, launch, limits, shortage
+from gpucluster_node.power import failing, in_flight, launch, limits, shortage, spending
 
 log = logging.getLogger("resume")
 GROUPS_AT_ONCE = 64
@@ -75,9 +76,16 @@ def _by_partition(cluster: fleet.Fleet, nodes: Sequence[str]) -> Iterator[tuple[
 class Resume:
     """One run of the program. It launches groups in parallel, so that none waits until another one has failed."""
 
-    def __init__(self, cluster: fleet.Fleet, launcher: launch.Launcher, record: in_flight.Record) -> None:
-        self._cluster, self._launcher, self._record = cluster, launcher, record
-        self._limits = limits.Limits(cluster, lambda: client("ec2"), lambda: datetime.now(timezone.utc))
+    def __init__(
+        self,
+        cluster: fleet.Fleet,
+        launcher: launch.Launcher,
+        record: in_flight.Record,
+        load: Callable[[], fleet.Fleet] = lambda: fleet.load(fleet.NEWEST / "fleet.json"),
+    ) -> None:
+        """load: returns what the cluster is now."""
+        self._cluster, self._launcher, self._record, self._load = cluster, launcher, record, load
+        self._limits = limits.Limits(cluster, lambda: client("ec2"), lambda: datetime.now(timezone.utc), _newest_prices)
         self._records = dns.Writer(self._write)
         self._templates: dict[str, tuple[fleet.LaunchTemplate, ...]] = {}
         self._reading = threading.Lock()
@@ -97,10 +105,9 @@ class Resume:
             self._keep(group, instances)
 
         try:
-            templates = self._templates_of(group.partition)
             since = self._launcher.clock()
             while left:
-                usable = self._usable(templates, left, since)
+                usable = self._usable(self._templates_of(group.partition), left, since)
                 if not usable:
                     continue
                 with self._limits.one_at_a_time(group.partition):
@@ -110,7 +117,7 @@ class Resume:
                 if found.left or not left:
                     if not self._waits(group.partition, found, left, since):
                         return
-                elif not self._waits_for_money(room.why, left, since):
+                elif not self._waits_at_limit(room.why, left, since):
                     return
         except Exception as error:
             self._refuse(left, brief(error))
@@ -152,8 +159,8 @@ class Resume:
         self._refuse(left, found.why)
         return False
 
-    def _waits_for_money(self, why: str, left: list[str], since: float) -> bool:
-        """Waits for a limit on costs. False if no job waits for the nodes any longer, or if it has set them DOWN."""
+    def _waits_at_limit(self, why: str, left: list[str], since: float) -> bool:
+        """Waits at a limit (`limits`). False if no job waits for the nodes any longer, or if it has set them DOWN."""
         if self._launcher.clock() - since >= ASK_S:
             self._refuse(left, why)
             return False
@@ -161,7 +168,19 @@ class Resume:
         log.info("%s: will check again: %s", ",".join(left), why)
         self._launcher.sleep(shortage.EVERY_S)
         left[:] = self._still_wanted(left)
+        self._read_again()
         return bool(left)
+
+    def _read_again(self) -> None:
+        """`gpucluster up` may have raised a limit since, or given the partition another Capacity Block. The bundle of
+        another release may have another form: then the launch goes by what it has read."""
+        with self._reading:
+            self._templates.clear()
+            try:
+                self._cluster = self._load()
+            except (OSError, KeyError, TypeError, ValueError) as error:
+                log.warning("the newest bundle cannot be read: %s", error)
+            self._limits = replace(self._limits, cluster=self._cluster)
 
     def _wait_for_turn(self, turns: shortage.Turns, why: str, left: list[str]) -> None:
         self._launcher.waits(left, f"{why}; asked again every {shortage.EVERY_S} s")
@@ -196,7 +215,7 @@ class Resume:
         return node.has("IDLE") and node.name not in self._cluster.always_on()
 
     def _templates_of(self, partition: str) -> tuple[fleet.LaunchTemplate, ...]:
-        """Reads them once, because Parameter Store answers at most 40 calls a second for an account."""
+        """Reads them once for all groups, because Parameter Store answers at most 40 calls a second for an account."""
         with self._reading:
             if partition not in self._templates:
                 self._templates[partition] = fleet.launch_templates(client("ssm"), self._cluster, partition)
@@ -221,16 +240,30 @@ class Resume:
         self._record.done(kept)
 
     def _assign(self, instances: Mapping[str, ec2.Instance]) -> dict[str, str]:
-        """Writes each node's address to the hosted zone and to Slurm, and then tags each instance with its node's name,
-        for which its boot waits. Returns the nodes for which that failed, and why."""
+        """Writes each node's address to the hosted zone and to Slurm, and then tags the instances with their nodes'
+        names, for which their boots wait. Returns the nodes for which that failed, and why."""
         addresses = {node: instance.private_ip or "" for node, instance in instances.items()}
         failed = self._publish_patiently(addresses)
-        tagging = {
-            node: self._tags.submit(ec2.tag, client("ec2"), ec2.tag_request(self._cluster, instance.instance_id, node))
-            for node, instance in instances.items()
-            if node not in failed
-        }
-        return failed | {node: brief(error) for node, future in tagging.items() if (error := future.exception())}
+        launched = [(each.launch_index, node) for node, each in instances.items() if node not in failed]
+        values = (
+            (value, {node: instances[node].instance_id for node in nodes}) for value, nodes in names.chunks(launched)
+        )
+        for unnamed in self._tags.map(lambda each: self._name(*each), values):
+            failed |= unnamed
+        return failed
+
+    def _name(self, value: str, ids: Mapping[str, str]) -> dict[str, str]:
+        """value: of `names`, for the instances of these nodes. Returns the nodes for which that failed, and why. EC2
+        rejects a call for all instances if it does not know one of them."""
+        try:
+            ec2.tag(client("ec2"), ec2.tag_request(list(ids.values()), {names.TAG: value}))
+            return {}
+        except Exception as error:
+            unknown = ec2.unknown_ids(error)
+            known = {node: id_ for node, id_ in ids.items() if id_ not in unknown}
+            if len(known) in (0, len(ids)):
+                return dict.fromkeys(ids, brief(error))
+            return self._name(value, known) | {node: brief(error) for node in ids if node not in known}
 
     def _publish_patiently(self, addresses: Mapping[str, str]) -> dict[str, str]:
         """Tries twice for all nodes together, then for each node separately: many jobs may share a call, and one bad
@@ -280,6 +313,10 @@ class Resume:
         self._record.done(nodes)
 
 
+def _newest_prices() -> dict[str, float]:
+    return spending.prices(fleet.NEWEST)
+
+
 def _is_asked_for(node: slurm.Node) -> bool:
     return node.has("POWERING_UP", "POWER_UP") and not node.has("DOWN", "POWERING_DOWN", "POWER_DOWN")
 
@@ -293,23 +330,29 @@ def count(partition: str, found: launch.Launched) -> None:
         refusals.record(partition, error_code(error))
 
 
-def waiting_jobs() -> list[dict[str, Any]]:
-    """Called first, because Slurm may remove the file when it no longer waits for this program."""
+def waiting_jobs(*, again: bool = False) -> list[dict[str, Any]]:
+    """Called first, because Slurm may remove the file when it no longer waits for this program. again: the file is
+    reconcile's, and nobody else removes it."""
     path = os.environ.get("SLURM_RESUME_FILE")
     if not path:
         return []
     jobs: list[dict[str, Any]] = json.loads(Path(path).read_text()).get("jobs", [])
+    if again:
+        Path(path).unlink()
     return jobs
 
 
 def main() -> None:
-    jobs, nodes = waiting_jobs(), slurm.expand(sys.argv[1])
+    is_again = sys.argv[2:] == ["again"]
+    jobs, nodes = waiting_jobs(again=is_again), slurm.expand(sys.argv[1])
     start_logging()
-    record = in_flight.Record(nodes)
+    record = in_flight.Record(nodes, jobs=jobs, again=is_again)
+    if len(record.mine) < len(nodes):
+        log.warning("another program launches %s", ",".join(node for node in nodes if node not in record.mine))
     try:
         cluster = fleet.load()
         launcher = launch.Launcher(cluster, f"{time.time_ns()}", lambda: client("ec2", attempts=1), waits=record.waits)
-        Resume(cluster, launcher, record).run(groups(cluster, nodes, jobs))
+        Resume(cluster, launcher, record).run(groups(cluster, record.mine, jobs))
     finally:
         record.close()
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from gpucluster_node import ec2, fleet
+from gpucluster_node import ec2, files, fleet
 
 log = logging.getLogger("spending")
 EVERY = timedelta(seconds=60)
@@ -62,7 +62,7 @@ class Ledger:
                 each.instance_id: _use(each, now) for each in instances if self._costs(each)
             }
             found = spent(uses, self._prices, now)
-            _write(self._path, uses, found, now)
+            _write(self._path, uses, found, self._per_hour(instances), now)
         except (OSError, ValueError) as error:
             log.error("%s: %s", self._path, error)
             return
@@ -83,6 +83,14 @@ class Ledger:
     def _costs(self, instance: ec2.Instance) -> bool:
         partition = self._cluster.partition_of(instance.node or "")
         return partition is None or not partition.paid_in_advance
+
+    def _per_hour(self, instances: Sequence[ec2.Instance]) -> dict[str, float]:
+        """Partition -> USD an hour that its instances cost now."""
+        found = dict.fromkeys((each.name for each in self._cluster.partitions), 0.0)
+        for each in instances:
+            if partition := self._cluster.partition_of(each.node or ""):
+                found[partition.name] += self._prices.get(each.instance_type, 0.0)
+        return {name: round(usd, 4) for name, usd in found.items() if usd}
 
     def _warn(self, usd: float, now: datetime) -> None:
         this_month = f"{now:%Y-%m}"
@@ -131,8 +139,7 @@ def _checked(kind: str, launched: str, seen: str) -> Use:
     return str(kind), launched, seen
 
 
-def _write(file: Path, uses: Mapping[str, Use], found: Spent, now: datetime) -> None:
-    value = {"month": f"{now:%Y-%m}", "usd": round(found.usd, 2), "unpriced": found.unpriced, "instances": uses}
-    new = file.with_suffix(".new")
-    new.write_text(json.dumps(value))
-    new.replace(file)
+def _write(file: Path, uses: Mapping[str, Use], found: Spent, per_hour: Mapping[str, float], now: datetime) -> None:
+    value = {"month": f"{now:%Y-%m}", "usd": round(found.usd, 2), "unpriced": found.unpriced, "usd_per_hour": per_hour}
+    value["instances"] = uses
+    files.put(file, json.dumps(value))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from gpucluster_node import ec2, fleet, retry, slurm, states
 from gpucluster_node.power import outdated
@@ -21,22 +22,22 @@ _WAKING = ("POWERING_UP", "POWER_UP")
 class Snapshot:
     """The state of all nodes and instances at one moment. wanted: partition -> its current templates. launching: nodes
     that ResumePrograms are working on; since: when the oldest of these programs began. ended: nodes whose instance EC2
-    lists as terminated."""
+    lists as shutting-down or terminated, with that state."""
 
     cluster: fleet.Fleet
     nodes: Mapping[str, slurm.Node]
-    newest: Mapping[str, ec2.Instance]
+    own: Mapping[str, ec2.Instance]
     now: datetime
     wanted: Mapping[str, Collection[outdated.Template]]
     launching: Collection[str]
     since: datetime | None
-    ended: Collection[str]
+    ended: Mapping[str, str]
 
     def of_node(self, node: slurm.Node) -> states.Words:
         return of_slurm(node), self._of_ec2(node), self._of_node(node)
 
     def _of_ec2(self, node: slurm.Node) -> str:
-        instance = self.newest.get(node.name)
+        instance = self.own.get(node.name)
         if instance is None:
             return states.ENDED if node.name in self.ended else states.NONE
         if instance.boot_failure:
@@ -50,8 +51,12 @@ class Snapshot:
             return states.LAUNCHING
         if node.has("DOWN") and retry.is_due(node, self.now):
             return states.DUE
-        always_on = node.name in self.cluster.always_on() and not node.has("DRAIN")
+        always_on = node.name in self._always_on and not node.has("DRAIN")
         return states.ALWAYS_ON if always_on else states.ELSE
+
+    @cached_property
+    def _always_on(self) -> frozenset[str]:
+        return frozenset(self.cluster.always_on())
 
     def of_instance(self, instance: ec2.Instance) -> states.Words:
         node = self.nodes.get(instance.node or "")
@@ -62,7 +67,7 @@ class Snapshot:
             return states.UNNAMED
         if instance.node not in self.nodes:
             return states.UNKNOWN_NODE
-        return states.NEWEST if self.newest[instance.node] is instance else states.OLDER
+        return states.OWN if self.own[instance.node] is instance else states.SPARE
 
     def _of_launch(self, instance: ec2.Instance) -> str:
         if not self.launching:
@@ -96,5 +101,12 @@ def _in_service(node: slurm.Node) -> str:
     return states.DRAINED if node.has("DRAIN") else states.UP
 
 
-def newest(instances: Sequence[ec2.Instance]) -> dict[str, ec2.Instance]:
-    return {each.node: each for each in sorted(instances, key=lambda each: each.launch_time) if each.node}
+def own(instances: Sequence[ec2.Instance], nodes: Sequence[slurm.Node] = ()) -> dict[str, ec2.Instance]:
+    """Node -> its instance: the one whose address Slurm has, which its ResumeProgram has set; else the newest. A user
+    may launch another one with the same tags, and a program that was repeated may have launched two."""
+    addresses = {node.name: node.address for node in nodes if node.address}
+
+    def order(each: ec2.Instance) -> tuple[bool, datetime]:
+        return each.private_ip is not None and each.private_ip == addresses.get(each.node or ""), each.launch_time
+
+    return {each.node: each for each in sorted(instances, key=order) if each.node}

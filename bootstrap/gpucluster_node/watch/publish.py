@@ -30,6 +30,7 @@ METRICS_PER_CALL = 500
 
 Count = Counter[tuple[str, str]]
 """(partition, state or code) -> how many."""
+NO_PARTITION = "none"
 
 Datum = dict[str, Any]
 _STATES = (
@@ -73,11 +74,12 @@ def count_jobs(jobs: Iterable[tuple[str, str]]) -> Count:
 
 
 def prices(instances: Iterable[Mapping[str, Any]], usd_per_hour: Mapping[str, float]) -> dict[str, float]:
-    """partition -> USD per hour of the instances that are not terminated; those without a price count as 0."""
+    """partition -> USD per hour of the instances that are not terminated; those without a price count as 0. A user may
+    launch an instance without a partition's tag. CloudWatch refuses a whole call with an empty dimension."""
     total: dict[str, float] = {}
     for instance in instances:
         tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())}
-        partition = tags.get("gpucluster:partition", "")
+        partition = tags.get("gpucluster:partition") or NO_PARTITION
         total[partition] = total.get(partition, 0.0) + usd_per_hour.get(instance["InstanceType"], 0.0)
     return total
 

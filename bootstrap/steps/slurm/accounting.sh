@@ -41,6 +41,9 @@ wait_for_accounting() {
 
 # Whether systemd is starting slurmdbd again, and not for the third time: on RDS its first start may end (see slurms_database).
 restarts_soon() {
-    [ "$(systemctl show --property=ActiveState --value slurmdbd)" = activating ] &&
-        [ "$(systemctl show --property=NRestarts --value slurmdbd)" -lt 2 ]
+    # One answer: between two, the state may change.
+    case $(systemctl show --property=ActiveState,NRestarts slurmdbd | sort | paste -sd ' ') in
+        'ActiveState=activating NRestarts='[01]) ;;
+        *) return 1 ;;
+    esac
 }

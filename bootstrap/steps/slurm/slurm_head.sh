@@ -5,6 +5,7 @@ step_slurm_head() {
     put_directory /var/log/slurm 0755 slurm:slurm
     put_file $etc/slurm.conf 0644 root:root <"$BUNDLE/slurm/slurm.conf"
     put_file $etc/gres.conf 0644 root:root <"$BUNDLE/slurm/gres.conf"
+    put_topology
     image_file image.conf
     put_plugstack
     put_cgroup_conf
@@ -18,6 +19,16 @@ step_slurm_head() {
         /etc/systemd/system/slurmctld.service.d/gpucluster-{limits,restart,staging}.conf
     # Running nodes get new files only by a reconfiguration.
     if [ "$running $RESTARTED" = "active yes" ]; then reconfigure || reconfigure; fi
+}
+
+# reconcile replaces all lines but the first, which lists the cluster's nodes.
+put_topology() {
+    local source=$BUNDLE/slurm/topology.conf path=/etc/slurm/topology.conf
+    if [ ! -e "$source" ]; then
+        rm -f "$path"
+    elif [ ! -e "$path" ] || [ "$(head -n 1 "$path")" != "$(head -n 1 "$source")" ]; then
+        put_file "$path" 0644 root:root <"$source"
+    fi
 }
 
 # An image without control groups has its own image-cgroup.conf.

@@ -14,6 +14,7 @@ step_volume() {
     mkdir -p "$VOLUME"
     mount_at_boot "$link"
     fill_device "$link"
+    refuse_other_layout
     put_directory "$DATA" 0755 root:root
     inherit_at_boot
 }
@@ -89,6 +90,16 @@ keep_users() {
     cp -an /home/. "$scratch/"
     umount "$scratch"
     rmdir "$scratch"
+}
+
+# A snapshot of a cluster that had /home elsewhere: Slurm would begin with an empty queue, and nobody would see why.
+refuse_other_layout() {
+    local other=$VOLUME/slurm-state
+    if [ "$DATA" = "$VOLUME" ]; then other=$VOLUME/gpucluster/slurm-state; fi
+    if [ -e "$other" ]; then
+        fail "the data volume has Slurm's state in $other, not in $DATA/slurm-state: restore it into a cluster that has /home \
+on the same storage as the old one, the volume or EFS"
+    fi
 }
 
 # fill_device DEVICE: enlarges the mounted file system to the device's size.

@@ -19,5 +19,15 @@ net.ipv4.tcp_wmem = 4096 65536 16777216
 EOL
     # In a container most of them belong to the host.
     sysctl --quiet --load="$settings" 2>/dev/null || say "the kernel does not let this machine set all of $settings"
+    keep_shared_memory
     say "locked memory of this shell: $(ulimit -l), tcp_rmem $(sysctl -n net.ipv4.tcp_rmem | tr '\t' ' ')"
+}
+
+# By default logind deletes a user's files in /dev/shm when the user's last session on the machine ends, also those of a running job,
+# which is no session: logind.conf(5). Data loaders of PyTorch fail then: https://github.com/mlcommons/storage/issues/528. An ssh to
+# the node is such a session, and so is `gpucluster doctor --node`.
+keep_shared_memory() {
+    printf '[Login]\nRemoveIPC=no\n' | put_file /etc/systemd/logind.conf.d/gpucluster.conf 0644 root:root
+    # It reads its files again at SIGHUP.
+    if systemctl is-active --quiet systemd-logind; then systemctl kill --signal=HUP systemd-logind; fi
 }

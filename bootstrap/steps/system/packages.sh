@@ -18,6 +18,7 @@ step_packages() {
         # MXNet's wheel includes the other libraries that it needs
         grep -q 'libquadmath\.so\.0' <(ldconfig -p) || missing+=(libquadmath0)
     fi
+    if [ "$ROLE" = image ]; then need mdadm mdadm; fi # for nodes with several disks: without internet, they cannot install it
     # Only looks for the module: importing it takes a quarter of a second.
     python3 -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("boto3") is None)' || missing+=(python3-boto3)
     if [ "${#missing[@]}" -gt 0 ]; then without_services install_packages "${missing[@]}"; fi

@@ -28,6 +28,8 @@ WITH_CONTEXT = frozenset(
     ]
 )
 """The verbs that work with a Slurm cluster that GpuCluster did not build."""
+WITHOUT_CLUSTER = frozenset(["context", "init", "list", "types"])
+"""The verbs that work with no particular cluster."""
 
 
 def accept(command: click.Command, verb: str) -> click.Command:
@@ -56,8 +58,10 @@ def accept(command: click.Command, verb: str) -> click.Command:
     return command
 
 
-def refuse_context(verb: str) -> None:
-    """Raises UsageError for a verb that would silently use a cluster file instead."""
+def _refuse_context(verb: str) -> None:
+    """Raises UsageError for a verb that would silently use a cluster file instead, or none."""
+    if verb in WITHOUT_CLUSTER:
+        raise UsageError(f"--context: `gpucluster {verb}` works without a cluster", "leave --context out")
     if verb not in WITH_CONTEXT:
         others = ", ".join(sorted(WITH_CONTEXT))
         raise UsageError(
@@ -72,9 +76,11 @@ def _choose(ctx: click.Context, parameter: click.Parameter, value: str | None) -
 
 
 def _context(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        refuse_context(_verb(ctx))
-        ctx.obj.context_name = value
+    """Also called if the option stands only before the verb, and not if --help is asked for."""
+    name = ctx.obj.context_name if value is None else value
+    if name:
+        _refuse_context(_verb(ctx))
+    ctx.obj.context_name = name
 
 
 def _verb(ctx: click.Context) -> str:

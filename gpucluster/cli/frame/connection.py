@@ -7,14 +7,18 @@ from contextlib import closing, contextmanager
 
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.config import ClusterConfig
+from gpucluster.following.patience import Patience
 from gpucluster.head.login import LoginRemote
 from gpucluster.head.openssh import Alias
 from gpucluster.head.remote import SshRemote
 
 
 @contextmanager
-def head(context: CliContext, config: ClusterConfig | None = None) -> Iterator[SshRemote | LoginRemote]:
-    """Of a context: the login node. Raises CloudError: not deployed, not running, not reachable."""
+def head(
+    context: CliContext, config: ClusterConfig | None = None, *, patience: Patience | None = None
+) -> Iterator[SshRemote | LoginRemote]:
+    """Of a context: the login node. Raises CloudError: not deployed, not running, not reachable. With `patience` it
+    waits until AWS answers and the head node runs."""
     if chosen := context.chosen_context():
         with closing(chosen.remote()) as login:
             yield login
@@ -22,7 +26,8 @@ def head(context: CliContext, config: ClusterConfig | None = None) -> Iterator[S
     from gpucluster.cluster import aws
 
     cloud = aws.connect(config or context.load(), context.config_path)
-    remote = SshRemote(cloud.door(), find_again=cloud.door)
+    door = patience.ask(cloud.door) if patience else cloud.door()
+    remote = SshRemote(door, find_again=cloud.door)
     try:
         yield remote
     finally:
@@ -30,7 +35,7 @@ def head(context: CliContext, config: ClusterConfig | None = None) -> Iterator[S
 
 
 @contextmanager
-def alias(context: CliContext) -> Iterator[Alias]:
+def alias(context: CliContext, config: ClusterConfig | None = None) -> Iterator[Alias]:
     """How scp, rsync and ssh reach the cluster."""
     if chosen := context.chosen_context():
         with closing(chosen.remote()) as login:
@@ -38,5 +43,5 @@ def alias(context: CliContext) -> Iterator[Alias]:
         return
     from gpucluster.head import openssh
 
-    with openssh.temporary(context.load().name, context.config_path) as found:
+    with openssh.temporary((config or context.load()).name, context.config_path) as found:
         yield found

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from gpucluster.cli.frame import dry_run as shown
 from gpucluster.cli.frame import following, tree
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
@@ -32,7 +33,7 @@ def run(context: CliContext, path: Path, flags: Sequence[str], *, force: bool, d
     found = pipeline.load(layout, path)
     if dry_run:
         for step in found.steps:
-            click.echo(prepare.of(layout, step.spec, step.file, {}).request.materialize(), nl=False)
+            shown.show(prepare.of(layout, step.spec, step.file, {}))
         return 0
     ready = [submission.make_ready(step, layout, os.environ, force=force) for step in found.steps]
     with head(context, config) as remote:

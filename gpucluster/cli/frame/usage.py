@@ -47,7 +47,7 @@ def after(error: click.ClickException) -> list[str]:
 
 def flag(parameter: click.Parameter) -> str:
     longs = (each for each in parameter.opts if each.startswith("--"))
-    return next(longs, parameter.human_readable_name.strip("[]"))
+    return next(longs, re.sub(r"^\[([^]]*)\]$", r"\1", parameter.human_readable_name))
 
 
 def _others(text: str) -> str:

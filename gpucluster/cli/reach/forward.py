@@ -36,11 +36,16 @@ def command(context: CliContext, ports: str, job: str | None, node: str | None) 
     wanted = forwarding.Ports.parse(ports)
     wanted.check()
     copying.require("ssh")
+    config = None
+    if node and not context.chosen_context():  # the nodes of another cluster may have any names
+        layout = context.layout()
+        layout.partition_of(node)
+        config = layout.config
     if job:
         with head(context) as remote:
             node = jobs.first_node(remote, job)
     where = node or copying.HEAD
-    with connection.alias(context) as alias:
+    with connection.alias(context, config) as alias:
         try:
             forwarding.forward(
                 forwarding.ssh_argv(alias, wanted, node), where, wanted, lambda: _connected(wanted.here), tell

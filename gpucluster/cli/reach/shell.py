@@ -54,11 +54,6 @@ def command(context: CliContext, node: str | None, partition: str | None, gpus: 
 
 def _partition(layout: Layout, node: str | None, partition: str | None) -> Partition:
     """Raises UsageError."""
-    if node is None:
-        return layout.partition(partition) if partition else layout.partitions[0]
-    name, _, number = node.rpartition("-")
-    found = layout.partition(name) if name in layout.names else None
-    if found is None or not number.isdigit() or not 1 <= int(number) <= found.max_nodes:
-        nodes = ", ".join(f"{each}-1 to {each}-{size}" for each, size in layout.sizes.items())
-        raise UsageError(f"no node {node!r} in the cluster {layout.config.name}", f"its nodes: {nodes}")
-    return found
+    if node:
+        return layout.partition_of(node)
+    return layout.partition(partition) if partition else layout.partitions[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import click
 
@@ -60,5 +61,7 @@ def command(
     copying.require("ssh")
     copying.require("rsync")
     with connection.alias(context) as alias:
-        copying.run_on(copying.rsync_argv(alias, copy, options), copy.remote, tell)
+        # The list of a dry run is the command's result, rsync's progress is not.
+        call = partial(copying.call, stdout=1 if dry_run else 2)
+        copying.run_on(copying.rsync_argv(alias, copy, options), copy.remote, tell, call)
     return 0

@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from gpucluster.config import ClusterConfig
 
 
-def what_goes_and_stays(config: ClusterConfig, *, compute_nodes: int, volumes: str) -> Iterator[str]:
-    """`config`: as deployed. `volumes`: ids of the head node's volumes."""
+def what_goes_and_stays(config: ClusterConfig, *, compute_nodes: int, volumes: str, cloud_ends: bool) -> Iterator[str]:
+    """`config`: as deployed. `volumes`: ids of the head node's volumes. `cloud_ends`: whether the cluster is the reason
+    for its local cloud."""
     yield f"{config.name} in {config.region}, to be deleted:"
     yield from (f"  {line}" for line in what_goes(config, compute_nodes=compute_nodes))
+    if cloud_ends:
+        yield "nothing remains: the local cloud ends with the cluster"
+        return
     yield "what remains:"
     yield from (f"  {line}" for line in what_stays(config, volumes=volumes))
 

@@ -62,6 +62,7 @@ ONLINE: tuple[str, ...] = (
     "online.network",
     "online.quotas",
     "online.reservations",
+    "online.snapshots",
     "online.zones",
 )
 """The modules whose validators call AWS. They are imported to run them, or for their names (`silence`, docs)."""

@@ -11,7 +11,7 @@ from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("Security")
 
-KEY_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|mrk-[0-9a-f]{32}")
+KEY_ID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|mrk-[0-9a-f]{32}"
 
 
 @validator(
@@ -36,7 +36,7 @@ def kms_key_region(security: Security, path: Path, config: ClusterConfig) -> Fin
 def kms_key_id(security: Security, path: Path, config: ClusterConfig) -> Findings:
     """The KMS key's ARN ends in a key ID: five groups of hexadecimal digits, or mrk- and 32 of them."""
     key_id = (security.kms_key_arn or "").rpartition("/")[2]
-    if key_id and not KEY_ID.fullmatch(key_id):
+    if key_id and not re.fullmatch(KEY_ID, key_id):
         yield Finding(
             (*path, "kms_key_arn"),
             f"{key_id!r} is not a key ID such as 1234abcd-12ab-34cd-56ef-1234567890ab",

@@ -90,7 +90,7 @@ _SETTINGS: dict[str, tuple[str, Fitting, str | None]] = {
 }
 
 
-@resource("AWS::S3::Bucket", updatable=" ".join([*_SETTINGS, "Tags"]))
+@resource("AWS::S3::Bucket", updatable=" ".join([*_SETTINGS, "Tags"]), delete="s3 delete_bucket Bucket")
 class Bucket(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         name = properties.get("BucketName") or call.name(63, lower=True)
@@ -101,9 +101,6 @@ class Bucket(Handler):
 
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
         return self._configure(call, physical_id, old, new)
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("s3", "delete_bucket", Bucket=physical_id)
 
     def _configure(self, call: Call, name: str, old: Properties, new: Properties) -> Made:
         for key, (put, build, remove) in _SETTINGS.items():
@@ -175,7 +172,10 @@ class EcrRepository(Handler):
 
 
 @resource(
-    "AWS::SSM::Parameter", updatable="AllowedPattern DataType Description Policies Tags Tier Value", moving="Value"
+    "AWS::SSM::Parameter",
+    updatable="AllowedPattern DataType Description Policies Tags Tier Value",
+    moving="Value",
+    delete="ssm delete_parameter Name",
 )
 class SsmParameter(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
@@ -195,9 +195,6 @@ class SsmParameter(Handler):
         if tags:
             call.api("ssm", "add_tags_to_resource", ResourceType="Parameter", ResourceId=physical_id, Tags=tags)
         return self._made(physical_id, new)
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("ssm", "delete_parameter", Name=physical_id)
 
     def _made(self, name: str, properties: Properties) -> Made:
         value = properties["Value"]

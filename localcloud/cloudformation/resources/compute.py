@@ -190,7 +190,11 @@ class Instance(Handler):
         return Made(instance_id, attributes)
 
 
-@resource("AWS::EC2::NetworkInterface", updatable="Tags GroupSet SourceDestCheck Description")
+@resource(
+    "AWS::EC2::NetworkInterface",
+    updatable="Tags GroupSet SourceDestCheck Description",
+    delete="ec2 delete_network_interface NetworkInterfaceId",
+)
 class NetworkInterface(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         request = without(properties, "GroupSet", "SourceDestCheck", "Tags")
@@ -212,9 +216,6 @@ class NetworkInterface(Handler):
         retag(call, physical_id, old, new)
         found = call.api("ec2", "describe_network_interfaces", NetworkInterfaceIds=[physical_id])
         return self._made(found["NetworkInterfaces"][0])
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("ec2", "delete_network_interface", NetworkInterfaceId=physical_id)
 
     def _set_check(self, call: Call, interface_id: str, properties: Properties) -> None:
         if "SourceDestCheck" in properties:

@@ -82,7 +82,11 @@ class DbInstance(Handler):
         return Made(name, attributes)
 
 
-@resource("AWS::RDS::DBSubnetGroup", updatable="DBSubnetGroupDescription SubnetIds Tags")
+@resource(
+    "AWS::RDS::DBSubnetGroup",
+    updatable="DBSubnetGroupDescription SubnetIds Tags",
+    delete="rds delete_db_subnet_group DBSubnetGroupName",
+)
 class DbSubnetGroup(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         name = properties.get("DBSubnetGroupName") or call.name(255, lower=True)
@@ -99,9 +103,6 @@ class DbSubnetGroup(Handler):
         _retag(call, group["DBSubnetGroupArn"], new)
         return Made(physical_id)
 
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("rds", "delete_db_subnet_group", DBSubnetGroupName=physical_id)
-
 
 def _two_zones(call: Call, subnet_ids: list[str]) -> None:
     """moto accepts any subnets; RDS does not."""
@@ -114,7 +115,11 @@ def _two_zones(call: Call, subnet_ids: list[str]) -> None:
         )
 
 
-@resource("AWS::RDS::DBParameterGroup", updatable="Parameters Tags")
+@resource(
+    "AWS::RDS::DBParameterGroup",
+    updatable="Parameters Tags",
+    delete="rds delete_db_parameter_group DBParameterGroupName",
+)
 class DbParameterGroup(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         name = properties.get("DBParameterGroupName") or call.name(255, lower=True)
@@ -128,9 +133,6 @@ class DbParameterGroup(Handler):
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
         self._set(call, physical_id, new)
         return Made(physical_id, {"DBParameterGroupName": physical_id})
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("rds", "delete_db_parameter_group", DBParameterGroupName=physical_id)
 
     def _set(self, call: Call, name: str, properties: Properties) -> None:
         given = [

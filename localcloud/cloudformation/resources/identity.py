@@ -206,7 +206,7 @@ class Key(Handler):
             call.api("kms", "enable_key_rotation" if wanted else "disable_key_rotation", KeyId=key_id)
 
 
-@resource("AWS::KMS::Alias", updatable="TargetKeyId")
+@resource("AWS::KMS::Alias", updatable="TargetKeyId", delete="kms delete_alias AliasName")
 class Alias(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         call.api("kms", "create_alias", properties)
@@ -215,6 +215,3 @@ class Alias(Handler):
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
         call.api("kms", "update_alias", new)
         return Made(physical_id)
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("kms", "delete_alias", AliasName=physical_id)

@@ -21,6 +21,7 @@ from localcloud.cloudformation.resources.registry import (
     "AWS::EC2::LaunchTemplate",
     updatable="LaunchTemplateData VersionDescription TagSpecifications",
     moving="LatestVersionNumber",
+    delete="ec2 delete_launch_template LaunchTemplateId",
 )
 class LaunchTemplate(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
@@ -35,9 +36,6 @@ class LaunchTemplate(Handler):
         found = call.api("ec2", "describe_launch_templates", LaunchTemplateIds=[physical_id])["LaunchTemplates"]
         return self._made(found[0])
 
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("ec2", "delete_launch_template", LaunchTemplateId=physical_id)
-
     def _made(self, template: Any) -> Made:
         attributes = {
             "LaunchTemplateId": template["LaunchTemplateId"],
@@ -47,7 +45,7 @@ class LaunchTemplate(Handler):
         return Made(template["LaunchTemplateId"], attributes)
 
 
-@resource("AWS::EC2::PlacementGroup", updatable="Tags")
+@resource("AWS::EC2::PlacementGroup", updatable="Tags", delete="ec2 delete_placement_group GroupName")
 class PlacementGroup(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         name = properties.get("GroupName") or call.name(255)
@@ -60,9 +58,6 @@ class PlacementGroup(Handler):
         group = call.api("ec2", "describe_placement_groups", GroupNames=[physical_id])["PlacementGroups"][0]
         retag(call, group["GroupId"], old, new)
         return Made(physical_id, {"GroupName": physical_id})
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("ec2", "delete_placement_group", GroupName=physical_id)
 
 
 @resource("AWS::EC2::InstanceConnectEndpoint", updatable="Tags")
@@ -128,7 +123,11 @@ class KeyPair(Handler):
             call.api("ssm", "delete_parameter", Name=f"/ec2/keypair/{pair['KeyPairId']}")
 
 
-@resource("AWS::EC2::CapacityReservation", updatable="EndDate EndDateType InstanceCount InstanceMatchCriteria")
+@resource(
+    "AWS::EC2::CapacityReservation",
+    updatable="EndDate EndDateType InstanceCount InstanceMatchCriteria",
+    delete="ec2 cancel_capacity_reservation CapacityReservationId",
+)
 class CapacityReservation(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         made = call.api("ec2", "create_capacity_reservation", properties)["CapacityReservation"]
@@ -139,9 +138,6 @@ class CapacityReservation(Handler):
         call.api("ec2", "modify_capacity_reservation", given, CapacityReservationId=physical_id)
         found = call.api("ec2", "describe_capacity_reservations", CapacityReservationIds=[physical_id])
         return self._made(found["CapacityReservations"][0])
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("ec2", "cancel_capacity_reservation", CapacityReservationId=physical_id)
 
     def _made(self, reservation: Any) -> Made:
         names = ("AvailabilityZone", "InstanceType", "Tenancy", "TotalInstanceCount", "AvailableInstanceCount")

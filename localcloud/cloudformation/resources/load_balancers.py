@@ -30,6 +30,7 @@ def _retag(call: Call, arn: str, old: Properties, new: Properties) -> None:
     "AWS::ElasticLoadBalancingV2::LoadBalancer",
     updatable="EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic IpAddressType LoadBalancerAttributes "
     "MinimumLoadBalancerCapacity SecurityGroups SubnetMappings Subnets Tags",
+    delete="elbv2 delete_load_balancer LoadBalancerArn",
 )
 class LoadBalancer(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
@@ -55,9 +56,6 @@ class LoadBalancer(Handler):
         _retag(call, physical_id, old, new)
         return self._made(call, physical_id)
 
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("elbv2", "delete_load_balancer", LoadBalancerArn=physical_id)
-
     def _set_attributes(self, call: Call, arn: str, properties: Properties) -> None:
         if attributes := properties.get("LoadBalancerAttributes"):
             call.api("elbv2", "modify_load_balancer_attributes", LoadBalancerArn=arn, Attributes=attributes)
@@ -81,6 +79,7 @@ class LoadBalancer(Handler):
 @resource(
     "AWS::ElasticLoadBalancingV2::TargetGroup",
     updatable=f"{' '.join(_HEALTH)} Tags TargetGroupAttributes Targets",
+    delete="elbv2 delete_target_group TargetGroupArn",
 )
 class TargetGroup(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
@@ -108,9 +107,6 @@ class TargetGroup(Handler):
         _retag(call, physical_id, old, new)
         return self._made(call, physical_id)
 
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("elbv2", "delete_target_group", TargetGroupArn=physical_id)
-
     def _set_attributes(self, call: Call, arn: str, properties: Properties) -> None:
         if attributes := properties.get("TargetGroupAttributes"):
             call.api("elbv2", "modify_target_group_attributes", TargetGroupArn=arn, Attributes=attributes)
@@ -130,6 +126,7 @@ class TargetGroup(Handler):
     "AWS::ElasticLoadBalancingV2::Listener",
     updatable="AlpnPolicy Certificates DefaultActions ListenerAttributes MutualAuthentication Port Protocol SslPolicy "
     "Tags",
+    delete="elbv2 delete_listener ListenerArn",
 )
 class Listener(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
@@ -147,9 +144,6 @@ class Listener(Handler):
         self._set_attributes(call, physical_id, new)
         _retag(call, physical_id, old, new)
         return Made(physical_id, {"ListenerArn": physical_id})
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("elbv2", "delete_listener", ListenerArn=physical_id)
 
     def _set_attributes(self, call: Call, arn: str, properties: Properties) -> None:
         if attributes := properties.get("ListenerAttributes"):

@@ -15,7 +15,11 @@ from localcloud.cloudformation.resources.registry import (
 )
 
 
-@resource("AWS::Logs::LogGroup", updatable="KmsKeyId RetentionInDays Tags DeletionProtectionEnabled")
+@resource(
+    "AWS::Logs::LogGroup",
+    updatable="KmsKeyId RetentionInDays Tags DeletionProtectionEnabled",
+    delete="logs delete_log_group logGroupName",
+)
 class LogGroup(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         name = properties.get("LogGroupName") or call.name(512)
@@ -27,9 +31,6 @@ class LogGroup(Handler):
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
         return self._configure(call, physical_id, new)
 
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("logs", "delete_log_group", logGroupName=physical_id)
-
     def _configure(self, call: Call, name: str, properties: Properties) -> Made:
         days = properties.get("RetentionInDays")
         if days:
@@ -39,16 +40,13 @@ class LogGroup(Handler):
         return Made(name, {"Arn": f"arn:aws:logs:{call.region}:{call.account_id}:log-group:{name}:*"})
 
 
-@resource("AWS::CloudWatch::Alarm")
+@resource("AWS::CloudWatch::Alarm", delete="cloudwatch delete_alarms AlarmNames")
 class Alarm(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         return self._put(call, properties.get("AlarmName") or call.name(255), properties)
 
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
         return self._put(call, physical_id, new)
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("cloudwatch", "delete_alarms", AlarmNames=[physical_id])
 
     def replaces(self, changed: set[str]) -> bool:
         return "AlarmName" in changed
@@ -59,7 +57,7 @@ class Alarm(Handler):
         return Made(name, {"Arn": f"arn:aws:cloudwatch:{call.region}:{call.account_id}:alarm:{name}"})
 
 
-@resource("AWS::CloudWatch::Dashboard", updatable="DashboardBody")
+@resource("AWS::CloudWatch::Dashboard", updatable="DashboardBody", delete="cloudwatch delete_dashboards DashboardNames")
 class Dashboard(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         name = properties.get("DashboardName") or call.name(255)
@@ -69,9 +67,6 @@ class Dashboard(Handler):
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
         call.api("cloudwatch", "put_dashboard", DashboardName=physical_id, DashboardBody=new["DashboardBody"])
         return Made(physical_id)
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("cloudwatch", "delete_dashboards", DashboardNames=[physical_id])
 
 
 @resource("AWS::SNS::Topic", updatable="DisplayName KmsMasterKeyId Subscription Tags")
@@ -107,7 +102,11 @@ class Topic(Handler):
                 call.api("sns", "subscribe", subscription, TopicArn=arn)
 
 
-@resource("AWS::SNS::Subscription", updatable="FilterPolicy RawMessageDelivery DeliveryPolicy RedrivePolicy")
+@resource(
+    "AWS::SNS::Subscription",
+    updatable="FilterPolicy RawMessageDelivery DeliveryPolicy RedrivePolicy",
+    delete="sns unsubscribe SubscriptionArn",
+)
 class Subscription(Handler):
     _attributes = ("FilterPolicy", "RawMessageDelivery", "DeliveryPolicy", "RedrivePolicy")
 
@@ -123,9 +122,6 @@ class Subscription(Handler):
                 given = {"AttributeName": name, "AttributeValue": new.get(name, "")}
                 call.api("sns", "set_subscription_attributes", given, SubscriptionArn=physical_id)
         return Made(physical_id, {"Arn": physical_id})
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("sns", "unsubscribe", SubscriptionArn=physical_id)
 
 
 @resource("AWS::SNS::TopicPolicy", updatable="PolicyDocument Topics")

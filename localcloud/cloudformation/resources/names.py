@@ -8,7 +8,9 @@ from localcloud.cloudformation.errors import ResourceError
 from localcloud.cloudformation.resources.registry import Call, Handler, Made, Properties, resource
 
 
-@resource("AWS::Route53::HostedZone", updatable="HostedZoneConfig HostedZoneTags VPCs")
+@resource(
+    "AWS::Route53::HostedZone", updatable="HostedZoneConfig HostedZoneTags VPCs", delete="route53 delete_hosted_zone Id"
+)
 class HostedZone(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         vpcs = properties.get("VPCs") or []
@@ -36,9 +38,6 @@ class HostedZone(Handler):
             if vpc not in after:
                 call.api("route53", "disassociate_vpc_from_hosted_zone", HostedZoneId=physical_id, VPC=vpc)
         return self._made(physical_id, call.api("route53", "get_hosted_zone", Id=physical_id))
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("route53", "delete_hosted_zone", Id=physical_id)
 
     def _made(self, zone_id: str, answer: Any) -> Made:
         servers = (answer.get("DelegationSet") or {}).get("NameServers", [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from localcloud.cloudformation.resources.ec2 import retag, tag_specifications
+from localcloud.cloudformation.resources.ec2 import Plain, retag, tag_specifications
 from localcloud.cloudformation.resources.registry import (
     Call,
     Handler,
@@ -16,7 +16,7 @@ from localcloud.cloudformation.resources.registry import (
 )
 
 
-@resource("AWS::EC2::VPC", updatable="EnableDnsHostnames EnableDnsSupport Tags")
+@resource("AWS::EC2::VPC", updatable="EnableDnsHostnames EnableDnsSupport Tags", delete="ec2 delete_vpc VpcId")
 class Vpc(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         given = without(properties, "EnableDnsHostnames", "EnableDnsSupport", "Tags")
@@ -30,9 +30,6 @@ class Vpc(Handler):
         self._set_dns(call, physical_id, new)
         retag(call, physical_id, old, new)
         return self._made(call, physical_id)
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("ec2", "delete_vpc", VpcId=physical_id)
 
     def _set_dns(self, call: Call, vpc_id: str, properties: Properties) -> None:
         for name in ("EnableDnsSupport", "EnableDnsHostnames"):  # support first: hostnames need it
@@ -56,7 +53,7 @@ class Vpc(Handler):
         return Made(vpc_id, attributes)
 
 
-@resource("AWS::EC2::Subnet", updatable="MapPublicIpOnLaunch Tags")
+@resource("AWS::EC2::Subnet", updatable="MapPublicIpOnLaunch Tags", delete="ec2 delete_subnet SubnetId")
 class Subnet(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         given = without(properties, "MapPublicIpOnLaunch", "Tags")
@@ -70,9 +67,6 @@ class Subnet(Handler):
         self._set_public(call, physical_id, {"MapPublicIpOnLaunch": False, **new})
         retag(call, physical_id, old, new)
         return self._made(call, physical_id)
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("ec2", "delete_subnet", SubnetId=physical_id)
 
     def _set_public(self, call: Call, subnet_id: str, properties: Properties) -> None:
         if "MapPublicIpOnLaunch" in properties:
@@ -90,19 +84,9 @@ class Subnet(Handler):
         return Made(subnet_id, attributes)
 
 
-@resource("AWS::EC2::InternetGateway", updatable="Tags")
-class InternetGateway(Handler):
-    def create(self, call: Call, properties: Properties) -> Made:
-        specifications = tag_specifications(call, properties, "internet-gateway")
-        gateway = call.api("ec2", "create_internet_gateway", TagSpecifications=specifications)["InternetGateway"]
-        return Made(gateway["InternetGatewayId"], {"InternetGatewayId": gateway["InternetGatewayId"]})
-
-    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
-        retag(call, physical_id, old, new)
-        return Made(physical_id, {"InternetGatewayId": physical_id})
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("ec2", "delete_internet_gateway", InternetGatewayId=physical_id)
+@resource("AWS::EC2::InternetGateway", updatable="Tags", delete="ec2 delete_internet_gateway InternetGatewayId")
+class InternetGateway(Plain):
+    noun, member, id_name = "internet_gateway", "InternetGateway", "InternetGatewayId"
 
 
 @resource("AWS::EC2::VPCGatewayAttachment")
@@ -119,7 +103,9 @@ class VpcGatewayAttachment(Handler):
 
 
 @resource("AWS::EC2::NatGateway", updatable="Tags")
-class NatGateway(Handler):
+class NatGateway(Plain):
+    id_name = "NatGatewayId"
+
     def create(self, call: Call, properties: Properties) -> Made:
         specifications = tag_specifications(call, properties, "natgateway")
         given = without(properties, "Tags")
@@ -128,11 +114,7 @@ class NatGateway(Handler):
         ]
         call.announce(gateway_id)
         call.wait(lambda: self._state(call, gateway_id) == "available", f"{gateway_id} becoming available")
-        return Made(gateway_id, {"NatGatewayId": gateway_id})
-
-    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
-        retag(call, physical_id, old, new)
-        return Made(physical_id, {"NatGatewayId": physical_id})
+        return self.made(gateway_id)
 
     def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
         call.api("ec2", "delete_nat_gateway", NatGatewayId=physical_id)
@@ -220,8 +202,9 @@ class VpcEndpoint(Handler):
         return Made(endpoint["VpcEndpointId"], attributes)
 
 
-@resource("AWS::EC2::DHCPOptions", updatable="Tags")
-class DhcpOptions(Handler):
+@resource("AWS::EC2::DHCPOptions", updatable="Tags", delete="ec2 delete_dhcp_options DhcpOptionsId")
+class DhcpOptions(Plain):
+    id_name = "DhcpOptionsId"
     _names = {
         "DomainName": "domain-name",
         "DomainNameServers": "domain-name-servers",
@@ -239,14 +222,7 @@ class DhcpOptions(Handler):
         options_id = call.api("ec2", "create_dhcp_options", DhcpConfigurations=settings)["DhcpOptions"]["DhcpOptionsId"]
         call.announce(options_id)
         retag(call, options_id, {}, {"Tags": tag_list(call, properties)})
-        return Made(options_id, {"DhcpOptionsId": options_id})
-
-    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
-        retag(call, physical_id, old, new)
-        return Made(physical_id, {"DhcpOptionsId": physical_id})
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("ec2", "delete_dhcp_options", DhcpOptionsId=physical_id)
+        return self.made(options_id)
 
 
 @resource("AWS::EC2::VPCDHCPOptionsAssociation", updatable="DhcpOptionsId")
@@ -262,19 +238,14 @@ class DhcpOptionsAssociation(Handler):
         call.api("ec2", "associate_dhcp_options", DhcpOptionsId="default", VpcId=properties["VpcId"])
 
 
-@resource("AWS::EC2::FlowLog", updatable="Tags")
-class FlowLog(Handler):
+@resource("AWS::EC2::FlowLog", updatable="Tags", delete="ec2 delete_flow_logs FlowLogIds")
+class FlowLog(Plain):
+    attribute = "Id"
+
     def create(self, call: Call, properties: Properties) -> Made:
         given = without(properties, "ResourceId", "Tags")
         specifications = tag_specifications(call, properties, "vpc-flow-log")
         made = call.api(
             "ec2", "create_flow_logs", given, ResourceIds=[properties["ResourceId"]], TagSpecifications=specifications
         )
-        return Made(made["FlowLogIds"][0], {"Id": made["FlowLogIds"][0]})
-
-    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
-        retag(call, physical_id, old, new)
-        return Made(physical_id, {"Id": physical_id})
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("ec2", "delete_flow_logs", FlowLogIds=[physical_id])
+        return self.made(made["FlowLogIds"][0])

@@ -107,6 +107,7 @@ class Handler:
     updatable: ClassVar[frozenset[str]] = frozenset()
     moving: ClassVar[frozenset[str]] = frozenset()
     conditional: ClassVar[frozenset[str]] = frozenset()
+    deletion: ClassVar[tuple[str, ...]] = ()
 
     def create(self, call: Call, properties: Properties) -> Made:
         raise NotImplementedError
@@ -115,7 +116,9 @@ class Handler:
         raise ResourceError(f"Update to resource type {self.resource_type} is not supported.")
 
     def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        raise NotImplementedError
+        if self.deletion:
+            service, method, member = self.deletion
+            call.api(service, method, {member: physical_id})
 
     def snapshot(self, call: Call, physical_id: str) -> None:
         """Makes the snapshot of DeletionPolicy Snapshot, for types that support it."""
@@ -132,15 +135,20 @@ _HANDLERS: dict[str, Handler] = {}
 
 
 def resource(
-    name: str, *, updatable: str = "", moving: str = "", conditional: str = ""
+    name: str, *, updatable: str = "", moving: str = "", conditional: str = "", delete: str = ""
 ) -> Callable[[type[Handler]], type[Handler]]:
-    """Registers a handler. `updatable`, `moving` and `conditional` are names separated by spaces."""
+    """Registers a handler. `updatable`, `moving` and `conditional` are names separated by spaces.
+
+    `delete` is the call that deletes the resource: service, method, and the parameter that takes the physical id. A
+    handler with more to do has its own method. Without either, nothing is deleted.
+    """
 
     def register(handler: type[Handler]) -> type[Handler]:
         handler.resource_type = name
         handler.updatable = frozenset(updatable.split())
         handler.moving = frozenset(moving.split())
         handler.conditional = frozenset(conditional.split())
+        handler.deletion = tuple(delete.split())
         _HANDLERS[name] = handler()
         return handler
 

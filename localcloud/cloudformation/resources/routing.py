@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from localcloud.cloudformation.resources.ec2 import retag, tag_specifications
+from localcloud.cloudformation.resources.ec2 import Plain
 from localcloud.cloudformation.resources.registry import Call, Handler, Made, Properties, only, resource
 
 
-@resource("AWS::EC2::RouteTable", updatable="Tags")
-class RouteTable(Handler):
-    def create(self, call: Call, properties: Properties) -> Made:
-        specifications = tag_specifications(call, properties, "route-table")
-        given = only(properties, "VpcId")
-        table_id = call.api("ec2", "create_route_table", given, TagSpecifications=specifications)["RouteTable"][
-            "RouteTableId"
-        ]
-        return Made(table_id, {"RouteTableId": table_id})
-
-    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
-        retag(call, physical_id, old, new)
-        return Made(physical_id, {"RouteTableId": physical_id})
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("ec2", "delete_route_table", RouteTableId=physical_id)
+@resource("AWS::EC2::RouteTable", updatable="Tags", delete="ec2 delete_route_table RouteTableId")
+class RouteTable(Plain):
+    noun, member, id_name = "route_table", "RouteTable", "RouteTableId"
 
 
 _DESTINATIONS = ("DestinationCidrBlock", "DestinationIpv6CidrBlock", "DestinationPrefixListId")
@@ -46,7 +33,11 @@ class Route(Handler):
         call.api("ec2", "delete_route", only(properties, "RouteTableId", *_DESTINATIONS))
 
 
-@resource("AWS::EC2::SubnetRouteTableAssociation", updatable="RouteTableId")
+@resource(
+    "AWS::EC2::SubnetRouteTableAssociation",
+    updatable="RouteTableId",
+    delete="ec2 disassociate_route_table AssociationId",
+)
 class SubnetRouteTableAssociation(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         association = call.api("ec2", "associate_route_table", properties)["AssociationId"]
@@ -58,24 +49,10 @@ class SubnetRouteTableAssociation(Handler):
         )
         return Made(replaced["NewAssociationId"], {"Id": replaced["NewAssociationId"]})
 
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("ec2", "disassociate_route_table", AssociationId=physical_id)
 
-
-@resource("AWS::EC2::NetworkAcl", updatable="Tags")
-class NetworkAcl(Handler):
-    def create(self, call: Call, properties: Properties) -> Made:
-        specifications = tag_specifications(call, properties, "network-acl")
-        given = only(properties, "VpcId")
-        acl = call.api("ec2", "create_network_acl", given, TagSpecifications=specifications)["NetworkAcl"]
-        return Made(acl["NetworkAclId"], {"Id": acl["NetworkAclId"]})
-
-    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
-        retag(call, physical_id, old, new)
-        return Made(physical_id, {"Id": physical_id})
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("ec2", "delete_network_acl", NetworkAclId=physical_id)
+@resource("AWS::EC2::NetworkAcl", updatable="Tags", delete="ec2 delete_network_acl NetworkAclId")
+class NetworkAcl(Plain):
+    noun, member, id_name, attribute = "network_acl", "NetworkAcl", "NetworkAclId", "Id"
 
 
 @resource("AWS::EC2::NetworkAclEntry", updatable="CidrBlock Icmp Ipv6CidrBlock PortRange Protocol RuleAction")

@@ -46,7 +46,11 @@ def _revoke(call: Call, direction: str, group_id: str, permissions: Iterable[Map
         call.api("ec2", f"revoke_security_group_{direction}", GroupId=group_id, IpPermissions=[item])
 
 
-@resource("AWS::EC2::SecurityGroup", updatable="SecurityGroupIngress SecurityGroupEgress Tags")
+@resource(
+    "AWS::EC2::SecurityGroup",
+    updatable="SecurityGroupIngress SecurityGroupEgress Tags",
+    delete="ec2 delete_security_group GroupId",
+)
 class SecurityGroup(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         group_id = call.api(
@@ -71,9 +75,6 @@ class SecurityGroup(Handler):
             _authorize(call, direction, physical_id, [rule for rule in after if rule not in before])
         retag(call, physical_id, old, new)
         return self._made(physical_id, new)
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("ec2", "delete_security_group", GroupId=physical_id)
 
     def _rules(self, properties: Properties, name: str) -> list[Mapping[str, Any]]:
         rules = properties.get(name) or []

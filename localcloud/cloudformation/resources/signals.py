@@ -31,9 +31,6 @@ class WaitCondition(Handler):
             raise CancelledError("Resource creation cancelled")
         return Made(f"{call.stack_id}/{call.logical_id}/{properties['Handle']}", {"Data": data})
 
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        pass
-
 
 @resource("AWS::CDK::Metadata", updatable="Analytics")
 class CdkMetadata(Handler):
@@ -42,6 +39,3 @@ class CdkMetadata(Handler):
 
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
         return Made(physical_id)
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        pass

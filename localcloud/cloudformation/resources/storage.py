@@ -21,7 +21,11 @@ from localcloud.cloudformation.resources.registry import (
 from localcloud.filesystems.lustre import CHANGEABLE
 
 
-@resource("AWS::EC2::Volume", updatable="AutoEnableIO Iops MultiAttachEnabled Size Tags Throughput VolumeType")
+@resource(
+    "AWS::EC2::Volume",
+    updatable="AutoEnableIO Iops MultiAttachEnabled Size Tags Throughput VolumeType",
+    delete="ec2 delete_volume VolumeId",
+)
 class Volume(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         given = without(properties, "AutoEnableIO", "Tags")
@@ -42,15 +46,18 @@ class Volume(Handler):
         retag(call, physical_id, old, new)
         return Made(physical_id, {"VolumeId": physical_id})
 
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("ec2", "delete_volume", VolumeId=physical_id)
-
     def snapshot(self, call: Call, physical_id: str) -> None:
-        call.api("ec2", "create_snapshot", VolumeId=physical_id, Description=f"{call.stack_name}-{call.logical_id}")
+        description = f"{call.stack_name}-{call.logical_id}"
+        made = call.api("ec2", "create_snapshot", VolumeId=physical_id, Description=description)["SnapshotId"]
+        call.wait(lambda: _snapshot(call, made)["State"] == "completed", f"{made} being completed")
 
 
 def _volume(call: Call, volume_id: str) -> Any:
     return call.api("ec2", "describe_volumes", VolumeIds=[volume_id])["Volumes"][0]
+
+
+def _snapshot(call: Call, snapshot_id: str) -> Any:
+    return call.api("ec2", "describe_snapshots", SnapshotIds=[snapshot_id])["Snapshots"][0]
 
 
 @resource("AWS::EC2::VolumeAttachment")
@@ -70,7 +77,9 @@ class VolumeAttachment(Handler):
 
 
 @resource(
-    "AWS::EFS::FileSystem", updatable="LifecyclePolicies ThroughputMode ProvisionedThroughputInMibps BackupPolicy"
+    "AWS::EFS::FileSystem",
+    updatable="LifecyclePolicies ThroughputMode ProvisionedThroughputInMibps BackupPolicy",
+    delete="efs delete_file_system FileSystemId",
 )
 class EfsFileSystem(Handler):
     _elsewhere = ("FileSystemTags", "LifecyclePolicies", "BackupPolicy", "FileSystemPolicy", "FileSystemProtection")
@@ -90,9 +99,6 @@ class EfsFileSystem(Handler):
         self._configure(call, physical_id, new)
         return self._made(call, physical_id)
 
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("efs", "delete_file_system", FileSystemId=physical_id)
-
     def _configure(self, call: Call, system_id: str, properties: Properties) -> None:
         policies = properties.get("LifecyclePolicies")
         if policies:
@@ -108,7 +114,7 @@ class EfsFileSystem(Handler):
         return Made(system_id, {"FileSystemId": system_id, "Arn": arn})
 
 
-@resource("AWS::EFS::MountTarget", updatable="SecurityGroups")
+@resource("AWS::EFS::MountTarget", updatable="SecurityGroups", delete="efs delete_mount_target MountTargetId")
 class EfsMountTarget(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         made = call.api("efs", "create_mount_target", properties)
@@ -119,20 +125,14 @@ class EfsMountTarget(Handler):
         call.api("efs", "modify_mount_target_security_groups", given, MountTargetId=physical_id)
         return Made(physical_id, {"Id": physical_id})
 
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("efs", "delete_mount_target", MountTargetId=physical_id)
 
-
-@resource("AWS::EFS::AccessPoint")
+@resource("AWS::EFS::AccessPoint", delete="efs delete_access_point AccessPointId")
 class EfsAccessPoint(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         tags = tag_list(call, {"Tags": properties.get("AccessPointTags")})
         given = {"ClientToken": call.name(), **without(properties, "AccessPointTags")}
         made = call.api("efs", "create_access_point", given, Tags=tags)
         return Made(made["AccessPointId"], {"AccessPointId": made["AccessPointId"], "Arn": made["AccessPointArn"]})
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("efs", "delete_access_point", AccessPointId=physical_id)
 
 
 @resource("AWS::FSx::FileSystem", updatable="FileSystemTypeVersion StorageCapacity LustreConfiguration Tags")
@@ -227,7 +227,11 @@ class FsxDataRepositoryAssociation(Handler):
         return Made(association["AssociationId"], attributes)
 
 
-@resource("AWS::DLM::LifecyclePolicy", updatable="Description ExecutionRoleArn PolicyDetails State Tags")
+@resource(
+    "AWS::DLM::LifecyclePolicy",
+    updatable="Description ExecutionRoleArn PolicyDetails State Tags",
+    delete="dlm delete_lifecycle_policy PolicyId",
+)
 class DlmLifecyclePolicy(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         given = {"State": "ENABLED", **without(properties, "Tags")}
@@ -237,9 +241,6 @@ class DlmLifecyclePolicy(Handler):
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
         call.api("dlm", "update_lifecycle_policy", without(new, "Tags"), PolicyId=physical_id)
         return self._made(call, physical_id)
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("dlm", "delete_lifecycle_policy", PolicyId=physical_id)
 
     def _made(self, call: Call, policy_id: str) -> Made:
         return Made(policy_id, {"Arn": f"arn:aws:dlm:{call.region}:{call.account_id}:policy/{policy_id}"})

@@ -20,6 +20,31 @@ class VolumeActions(EC2Response):
         """The default of an account that has not chosen another key, as in the AWS CLI's reference."""
         return ActionResult({"KmsKeyId": "alias/aws/ebs"})
 
+    def create_volume(self) -> ActionResult:
+        result = super().create_volume()
+        volume: Any = result.result
+        if volume.snapshot_id:
+            block_devices.restore(self.runtime.hypervisor, volume.snapshot_id, volume.id, int(volume.size))
+        return result
+
+    def create_snapshot(self) -> ActionResult:
+        result = super().create_snapshot()
+        snapshot: Any = result.result
+        snapshot.status = "pending"
+
+        def done(made: bool) -> None:
+            with self.runtime.locks.whole:
+                snapshot.status = "completed" if made else "error"
+
+        block_devices.snapshot(self.runtime.hypervisor, snapshot.volume.id, snapshot.id, done)
+        return result
+
+    def delete_snapshot(self) -> ActionResult:
+        snapshot_id = self._get_param("SnapshotId")
+        result = super().delete_snapshot()
+        block_devices.delete_snapshot(self.runtime.hypervisor, snapshot_id)
+        return result
+
     def attach_volume(self) -> ActionResult:
         volume = self.ec2_backend.get_volume(self._get_param("VolumeId"))
         instance = self.ec2_backend.get_instance(self._get_param("InstanceId"))

@@ -105,6 +105,8 @@ def create(backend: EC2Backend, given: dict[str, Any]) -> None:
     if zone and zone not in zones:
         raise Refusal("InvalidZone.NotFound", f"The zone '{zone}' does not exist.")
     snapshot = backend.snapshots.get(given.get("SnapshotId") or "")
+    if snapshot is not None and snapshot.status != "completed":  # github.com/velero-io/velero/issues/1799
+        raise Refusal("IncorrectState", f"Snapshot is in invalid state - {snapshot.status}")
     size = given.get("Size")
     if size is None and snapshot is None:
         raise Refusal("MissingParameter", "The request must contain the parameter size or snapshotId")

@@ -1,4 +1,7 @@
-"""What AWS's machine images have and lack, from recorded sources, and whether an image of ours matches."""
+"""What AWS's machine images have and lack, from recorded sources, and whether the local cloud's images match.
+
+A source "on GitHub" without a name is a public repository whose name was not recorded.
+"""
 
 from __future__ import annotations
 

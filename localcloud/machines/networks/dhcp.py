@@ -64,6 +64,8 @@ class DhcpServer:
         self._cgroups = tuple(cgroups)
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.RLock()
+        self._read: dict[str, str] = {}
+        """Address -> MAC address, of the guests that started since dnsmasq did."""
         (folder / "hosts").mkdir(parents=True, exist_ok=True)
 
     def serve(self, subnets: Iterable[Subnet]) -> None:
@@ -87,14 +89,17 @@ class DhcpServer:
             self._forget_others(mac, private_ip)
 
     def _forget_others(self, mac: str, private_ip: str) -> None:
-        """EC2 reuses addresses; dnsmasq would keep the address of a terminated guest for that guest."""
+        """EC2 reuses addresses. dnsmasq 2.90 would keep the address of a terminated guest for that guest: it has
+        a lease, or read the guest's file ("duplicate dhcp-host IP address")."""
         path = self._folder / "leases"
         before = path.read_text() if path.exists() else ""
         after = without_lease_of_others(before, mac, private_ip)
-        if after != before:
+        if after != before or self._read.get(private_ip, mac) != mac:
             self.close()
             path.write_text(after)
+            self._read.clear()
             self._start()
+        self._read[private_ip] = mac
 
     def remove(self, instance_id: str) -> None:
         (self._folder / "hosts" / instance_id).unlink(missing_ok=True)

@@ -98,6 +98,19 @@ class Network:
             if vpc and not vpc.guests:
                 self._close_vpc(vpc)
 
+    def cut(self, spec: InstanceSpec) -> None:
+        """Takes the guest's cable out of the bridge. The guest's card keeps its carrier, as on EC2: it sends, and
+        nothing answers."""
+        self._plug(spec, "nomaster")
+
+    def mend(self, spec: InstanceSpec) -> None:
+        self._plug(spec, "master br0")
+
+    def _plug(self, spec: InstanceSpec, where: str) -> None:
+        with self._lock:
+            if vpc := self._vpcs.get(spec.vpc_id):
+                ip_batch([f"link set {addressing.guest_link_name(spec.instance_id)} {where}"], netns=vpc.netns)
+
     def _close_vpc(self, vpc: Vpc) -> None:
         del self._vpcs[vpc.vpc_id]
         vpc.stop()
@@ -180,6 +193,7 @@ def vpc_inside_commands(vpc_address: str, hub_address: str, resolver: str, mtu: 
         f"link add br0 address {ROUTER_MAC} mtu {VPC_MTU} type bridge",
         f"addr add {addressing.METADATA_ADDRESS}/32 dev br0",
         f"addr add {addressing.RESOLVER_ADDRESS}/32 dev br0",
+        f"addr add {addressing.TIME_ADDRESS}/32 dev br0",
         f"addr add {resolver}/32 dev br0",
         "link set br0 up",
     ]

@@ -143,8 +143,10 @@ def _read_exactly(stream: socket.socket, size: int) -> bytes:
 class Resolver:
     """Answers on any number of sockets with one listening thread and a few threads that wait for upstream."""
 
-    def __init__(self, forward: Forward) -> None:
+    def __init__(self, forward: Forward, delay_s: Callable[[], float] = lambda: 0.0) -> None:
+        """delay_s: how much later than at once a query is answered."""
         self._forward = forward
+        self._delay_s = delay_s
         self._pool = ThreadPoolExecutor(8, thread_name_prefix="dns")
         self._selector = selectors.DefaultSelector()
         self._closing = threading.Event()
@@ -172,12 +174,25 @@ class Resolver:
         try:
             if bound.type == socket.SOCK_DGRAM:
                 wire, sender = bound.recvfrom(65535)
-                self._pool.submit(self._reply_udp, bound, wire, sender, resolve)
+                self._soon(self._reply_udp, bound, wire, sender, resolve)
             else:
                 connection, _ = bound.accept()
-                self._pool.submit(self._reply_tcp, connection, resolve)
+                self._soon(self._reply_tcp, connection, resolve)
         except OSError:
             return
+
+    def _soon(self, reply: Callable[..., None], *arguments: object) -> None:
+        """A query that waits takes no thread from the others."""
+        if not (delay_s := self._delay_s()):
+            self._pool.submit(reply, *arguments)
+            return
+        timer = threading.Timer(delay_s, self._late, (reply, *arguments))
+        timer.daemon = True
+        timer.start()
+
+    def _late(self, reply: Callable[..., None], *arguments: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the resolver was closed meanwhile
+            self._pool.submit(reply, *arguments)
 
     def _reply_udp(self, bound: socket.socket, wire: bytes, sender: tuple[str, int], resolve: Resolve) -> None:
         reply = self._answer(wire, resolve, tcp=False)

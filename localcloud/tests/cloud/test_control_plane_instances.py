@@ -63,13 +63,44 @@ def test_every_efa_interface_has_its_card_and_device(place: Place, instance_type
         addresses |= {i["PrivateIpAddress"] for i in interfaces}
     assert len(addresses) == 2 * cards
     topology = place.ec2.describe_instance_topology(InstanceIds=pool["InstanceIds"])["Instances"]
-    assert topology[0]["NetworkNodes"] == topology[1]["NetworkNodes"]
+    assert [len(each["NetworkNodes"]) for each in topology] == [3, 3]
+    assert topology[0]["NetworkNodes"] == topology[1]["NetworkNodes"], "a switch has room for two instances"
     with pytest.raises(ClientError) as error:
         place.ec2.delete_placement_group(GroupName=instance_type)
     assert code(error) == "InvalidPlacementGroup.InUse"
     place.ec2.terminate_instances(InstanceIds=pool["InstanceIds"])
     place.await_state("terminated", *pool["InstanceIds"])
     place.ec2.delete_placement_group(GroupName=instance_type)
+
+
+def test_ec2_tells_the_places_of_some_types_while_they_run(place: Place) -> None:
+    place.ec2.create_placement_group(GroupName="near", Strategy="cluster")
+    near = {"InstanceType": "p4d.24xlarge", "Placement": {"GroupName": "near"}}
+    ids = [place.run(**near)[0] for _ in range(3)]
+    (alone,), (other,), (four,) = (place.run(InstanceType=f"{each}xlarge") for each in ("p4d.24", "g5.", "p6-b200.48"))
+    everyone = [*ids, alone, other, four]
+    place.await_state("running", *everyone)
+
+    def told(**asked: Any) -> dict[str, Any]:
+        return {each["InstanceId"]: each for each in place.ec2.describe_instance_topology(**asked)["Instances"]}
+
+    found = told(InstanceIds=everyone)
+    paths = [found[each]["NetworkNodes"] for each in ids]
+    assert paths[0] == paths[1] != paths[2], "a switch has room for two"
+    assert paths[0][:2] == paths[2][:2] and len(paths[0]) == 3, "the group shares the layers above"
+    assert found[alone]["NetworkNodes"][:1] == paths[0][:1] and found[alone]["NetworkNodes"][1:] != paths[0][1:]
+    assert "NetworkNodes" not in found[other] and len(found[four]["NetworkNodes"]) == 4
+    assert (found[ids[0]]["GroupName"], "GroupName" in found[alone]) == ("near", False)
+    assert set(told(GroupNames=["near"])) == set(ids)
+    p4d = [{"Name": "instance-type", "Values": ["p4d*"]}]
+    assert set(everyone) & set(told(Filters=p4d)) == {*ids, alone}
+    place.ec2.terminate_instances(InstanceIds=[ids[0]])
+    place.await_state("terminated", ids[0])
+    assert "NetworkNodes" not in told(InstanceIds=[ids[0]]).get(ids[0], {})
+    assert told(InstanceIds=ids[1:])[ids[1]]["NetworkNodes"] == paths[1], "an instance keeps its switch"
+    place.ec2.terminate_instances(InstanceIds=everyone[1:])
+    place.await_state("terminated", *everyone)
+    place.ec2.delete_placement_group(GroupName="near")
 
 
 def test_efa_only_interfaces_take_no_address(place: Place) -> None:
@@ -160,6 +191,19 @@ def test_a_failed_launch_does_not_use_up_its_client_token(place: Place, own: Cal
     place.ec2.terminate_instances(InstanceIds=place.run(ClientToken="resume-2"))
 
 
+def test_as_many_instances_are_launched_as_there_is_capacity_for(place: Place, own: Callable[..., Any]) -> None:
+    own("POST", "faults", {"kind": "capacity", "value": 2})
+    with pytest.raises(ClientError) as error:
+        place.run(MinCount=3, MaxCount=3)
+    assert code(error) == "InsufficientInstanceCapacity"
+    launched = place.run(MinCount=1, MaxCount=3)
+    assert len(launched) == 2
+    with pytest.raises(ClientError) as error:
+        place.run()
+    assert code(error) == "InsufficientInstanceCapacity"
+    place.ec2.terminate_instances(InstanceIds=launched)
+
+
 def test_a_fleet_falls_back_to_the_next_type_and_reports_the_error(place: Place, own: Callable[..., Any]) -> None:
     own("POST", "faults", {"kind": "capacity", "instance_type": "m5.4xlarge", "availability_zone": ZONE})
     template_id = place.template("fallback", ImageId=place.image_id, InstanceType="m5.4xlarge")
@@ -180,6 +224,16 @@ def test_throttling_ends_after_its_count(place: Place, own: Callable[..., Any]) 
     with pytest.raises(ClientError) as error:
         place.ec2.describe_vpcs()
     assert code(error) == "RequestLimitExceeded"
+    place.ec2.describe_vpcs()
+
+
+def test_a_service_is_unavailable_until_the_rule_is_removed(place: Place, own: Callable[..., Any]) -> None:
+    rule = own("POST", "faults", {"kind": "unavailable", "action": "ec2:*"})
+    with pytest.raises(ClientError) as error:
+        place.ec2.describe_vpcs()
+    assert code(error) == "Unavailable"
+    assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
+    own("DELETE", f"faults?id={rule['id']}")
     place.ec2.describe_vpcs()
 
 

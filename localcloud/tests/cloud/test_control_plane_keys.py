@@ -52,6 +52,25 @@ def as_role(place: Place) -> Callable[..., Client]:
     return make
 
 
+def test_expired_credentials_are_refused_in_each_services_words(
+    place: Place, as_role: Callable[..., Client], own: Callable[..., Any]
+) -> None:
+    """The codes are those of localcloud/protocol/credential_errors.py."""
+    node = as_role(allow("ec2:*"), allow("ssm:*"))
+    instance_id = node("sts").get_caller_identity()["Arn"].rpartition("/")[2]
+    own("POST", "faults", {"kind": "expired", "instance_id": instance_id})
+    for call, expected in (
+        (lambda: node("ec2").describe_vpcs(), "RequestExpired"),
+        (lambda: node("ssm").get_parameter(Name="x"), "ExpiredTokenException"),
+        (lambda: node("s3").list_buckets(), "ExpiredToken"),
+    ):
+        with pytest.raises(ClientError) as error:
+            call()
+        assert code(error) == expected
+    own("DELETE", "faults")
+    node("ec2").describe_vpcs()
+
+
 def via(service: str, **more: Any) -> Statement:
     return {"Condition": {"StringEquals": {"kms:ViaService": f"{service}.us-east-1.amazonaws.com"}} | more}
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 from botocore.exceptions import ClientError
@@ -94,6 +96,21 @@ def test_instances_that_cannot_be_stopped_or_started(place: Place, own: Callable
     assert code(error) == "IncorrectInstanceState"
 
 
+def test_faults_of_running_instances_need_an_instance(place: Place, own: Callable[..., Any]) -> None:
+    (instance_id,) = place.run()
+    for kind in (
+        {"kind": "lost-gpu"},
+        {"kind": "kernel-log", "message": "a line"},
+        {"kind": "clock-skew", "value": 60},
+    ):
+        assert own("POST", "faults", kind | {"instance_id": instance_id})
+        with pytest.raises(HTTPError) as error:
+            own("POST", "faults", kind | {"instance_id": "i-0123456789abcdef0"})
+        assert json.load(error.value)["error"] == "no instance i-0123456789abcdef0 runs in this cloud"
+    assert [rule["kind"] for rule in own("GET", "faults")] == ["lost-gpu", "clock-skew"], "a message is no rule"
+    assert own("DELETE", "faults") == {"cleared": 2}
+
+
 @pytest.mark.parametrize(
     ("name", "attribute_"),
     [
@@ -180,6 +197,21 @@ def test_a_volume_moves_from_a_stopped_instance_to_another(place: Place, running
     place.ec2.attach_volume(InstanceId=running, **attach)  # a volume can be attached to a stopped instance
     place.ec2.detach_volume(VolumeId=volume)
     place.ec2.delete_volume(VolumeId=volume)
+
+
+def test_a_volume_is_made_from_a_snapshot_once_that_is_completed(place: Place) -> None:
+    volume = place.ec2.create_volume(AvailabilityZone=ZONE, Size=3)["VolumeId"]
+    made = place.ec2.create_snapshot(VolumeId=volume)
+    assert made["State"] == "pending"
+    place.ec2.get_waiter("snapshot_completed").wait(SnapshotIds=[made["SnapshotId"]], WaiterConfig={"Delay": 1})
+    copy = place.ec2.create_volume(AvailabilityZone=ZONE, SnapshotId=made["SnapshotId"])
+    assert (copy["Size"], copy["SnapshotId"]) == (3, made["SnapshotId"])
+    place.ec2.delete_snapshot(SnapshotId=made["SnapshotId"])
+    with pytest.raises(ClientError) as error:
+        place.ec2.create_volume(AvailabilityZone=ZONE, SnapshotId=made["SnapshotId"])
+    assert code(error) == "InvalidSnapshot.NotFound"
+    for each in (volume, copy["VolumeId"]):
+        place.ec2.delete_volume(VolumeId=each)
 
 
 def test_the_root_volume_stays_on_a_running_instance(place: Place, running: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -144,3 +144,17 @@ def test_a_capacity_block_that_has_not_begun_accepts_no_launch(place: Place) -> 
     with pytest.raises(ClientError) as error:
         place.run(**reserved(reservation_id), **BLOCK, **OF_BLOCKS)
     assert code(error) == "ReservationCapacityExceeded"
+
+
+def test_ec2_terminates_the_instances_of_a_capacity_block_half_an_hour_before_its_end(
+    place: Place, own: Callable[..., Any]
+) -> None:
+    ending, other = block(place), block(place)
+    ids = [place.run(**reserved(each), **BLOCK, **OF_BLOCKS)[0] for each in (ending, other)]
+    place.await_state("running", *ids)
+    own("POST", "faults", {"kind": "block-end", "reservation_id": ending, "delay_s": 2})
+    left = found(place, ending)["EndDate"] - datetime.datetime.now(datetime.UTC)
+    assert datetime.timedelta(minutes=29) < left < datetime.timedelta(minutes=31)
+    place.await_state("terminated", ids[0])
+    assert place.describe(ids[1])[0]["State"]["Name"] == "running"
+    place.ec2.terminate_instances(InstanceIds=ids[1:])

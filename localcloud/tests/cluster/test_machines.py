@@ -17,7 +17,19 @@ import pytest
 
 from localcloud.machines import cgroups, image, leftovers
 from localcloud.machines.spec import BootFault
-from localcloud.tests.guests import CLIENT, SERVER, VPC, Guests, await_true, end, instance_id, opened, spec, traces
+from localcloud.tests.guests import (
+    CLIENT,
+    CLOUD_INIT_DONE,
+    SERVER,
+    VPC,
+    Guests,
+    await_true,
+    end,
+    instance_id,
+    opened,
+    spec,
+    traces,
+)
 
 USER_DATA = b"""#!/bin/bash
 set -x
@@ -69,6 +81,38 @@ def test_metadata_needs_a_token_of_the_same_instance(guests: Guests) -> None:
     assert guests.run(server, f"{token.replace('60', '0')} -o /dev/null -w '%{{http_code}}'") == "400"
 
 
+def test_a_guest_has_its_own_kernel_log_and_a_machine_may_lose_parts(guests: Guests) -> None:
+    server, client = instance_id(SERVER), instance_id(CLIENT)
+    lines = [f"NVRM: Xid (PCI:0000:00:1{digit}): 79, GPU has fallen off the bus." for digit in "bcd"]
+    guests.hypervisor.log_kernel(server, "\n".join(lines))
+    asked = "journalctl --dmesg --boot --output=cat --no-pager --grep='NVRM: Xid'"
+    await_true(lambda: guests.run(server, asked, check=False).splitlines() == lines, lambda: guests.run(server, asked))
+    assert "Xid" not in guests.run(client, asked, check=False)
+    assert "Xid (PCI:0000:00:1b)" not in subprocess.run(["dmesg"], capture_output=True, text=True, check=False).stdout
+    whole = spec(SERVER).hardware
+    guests.hypervisor.refit(server, dataclasses.replace(whole, gpus=3, efa_interfaces=0))
+    assert guests.run(server, "nvidia-smi -L").count("GPU ") == 3
+    assert "domain:" not in guests.run(server, "fi_info -p efa", check=False)
+    guests.hypervisor.refit(server, whole)
+    assert guests.run(server, "nvidia-smi -L; fi_info -p efa | grep -c domain:").count("GPU ") == 4
+
+
+ASK_THE_TIME = """
+import socket, struct, time
+asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+asking.settimeout(5)
+asking.sendto(bytes([0x23]) + bytes(47), ("169.254.169.123", 123))
+print(round(struct.unpack("!I", asking.recv(512)[40:44])[0] - 2208988800 - time.time()))
+"""
+
+
+def test_the_time_service_answers_guests(guests: Guests) -> None:
+    for ahead_s in (0, 600):
+        guests.metadata.ahead_s = ahead_s
+        assert abs(int(guests.run(instance_id(CLIENT), f"python3 -c '{ASK_THE_TIME}'")) + ahead_s) <= 1
+    guests.metadata.ahead_s = 0.0
+
+
 def test_environment_names_the_endpoint_for_everyone(guests: Guests) -> None:
     server = instance_id(SERVER)
     assert "AWS_ENDPOINT_URL=http://169.254.169.251" in guests.run(server, "systemd-run -q --pipe --wait env")
@@ -114,6 +158,23 @@ def test_volume_keeps_its_files_from_one_attachment_to_the_next(guests: Guests) 
     guests.hypervisor.detach_volume(server, "vol-0123")
     guests.hypervisor.delete_volume("vol-0123")
     assert leftovers.loops_below(guests.state_dir) == []
+
+
+def test_a_volume_from_a_snapshot_has_what_was_written_before_it(guests: Guests) -> None:
+    server, client = instance_id(SERVER), instance_id(CLIENT)
+    guests.hypervisor.attach_volume(client, "vol-0124", 1, "/dev/sdf")
+    guests.run(client, "mkfs.ext4 -q /dev/sdf && mount /dev/sdf /mnt && echo before >/mnt/file")
+    guests.hypervisor.snapshot_volume("vol-0124", "snap-0124")
+    guests.run(client, "echo after >/mnt/file && umount /mnt")
+    guests.hypervisor.restore_volume("snap-0124", "vol-0125", 2)
+    guests.hypervisor.delete_snapshot("snap-0124")
+    guests.hypervisor.attach_volume(server, "vol-0125", 2, "/dev/sdf")
+    assert guests.run(server, "mount /dev/sdf /mnt && cat /mnt/file && umount /mnt") == "before\n"
+    assert guests.run(server, "blockdev --getsize64 /dev/sdf") == f"{2 << 30}\n"
+    for volume, guest in (("vol-0124", client), ("vol-0125", server)):
+        guests.hypervisor.detach_volume(guest, volume)
+        guests.hypervisor.delete_volume(volume)
+    assert not list((guests.state_dir / "volumes").iterdir())
 
 
 def test_nfs_shows_a_disk_that_the_server_mounted_after_its_boot(guests: Guests) -> None:
@@ -187,6 +248,38 @@ def test_machine_that_never_boots_says_why(guests: Guests) -> None:
     assert "never-boots" in guests.await_console(dead.instance_id, "fault")
     await_true(lambda: guests.hypervisor.state(dead.instance_id) == "running", lambda: "not running", 10)
     end(guests, dead.instance_id)
+
+
+def test_no_packet_passes_a_cut_network_until_it_is_mended(guests: Guests) -> None:
+    """The card keeps its carrier, and so its address."""
+    server, client = instance_id(SERVER), instance_id(CLIENT)
+    for each in (server, client):
+        guests.await_console(each, CLOUD_INIT_DONE)
+    reaches = "ping -c 1 -W 1 10.0.1.10 >/dev/null && echo reached || echo lost"
+    assert guests.run(client, reaches) == "reached\n"
+    guests.hypervisor.cut_network(server)
+    assert guests.run(client, reaches) == "lost\n"
+    assert guests.run(server, "ping -c 1 -W 1 10.0.1.11 >/dev/null || hostname -I").split() == ["10.0.1.10"]
+    guests.hypervisor.mend_network(server)
+    assert guests.run(client, f"for i in 1 2 3 4 5; do sleep 1; {reaches}; done").endswith("reached\n")
+
+
+def test_the_metadata_service_and_the_resolver_can_be_late(guests: Guests) -> None:
+    client = instance_id(CLIENT)
+    guests.await_console(client, CLOUD_INIT_DONE)
+    token = "curl -s -m 2 -o /dev/null -w '%{http_code}' -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60'"
+    ask = f"{token} http://169.254.169.254/latest/api/token || :"
+    assert guests.run(client, ask) == "200"
+    guests.metadata.no_metadata = {client}
+    assert guests.run(client, ask) == "000"
+    assert guests.run(instance_id(SERVER), ask) == "200", "other instances are answered"
+    guests.metadata.no_metadata = set()
+    assert guests.run(client, ask) == "200"
+    guests.metadata.slow_dns_s = 2.0
+    timed = "began=$(date +%s%N); getent ahostsv4 head.zone.internal; echo $((($(date +%s%N) - began) / 1000000))"
+    *_, milliseconds = guests.run(client, timed).split()
+    guests.metadata.slow_dns_s = 0.0
+    assert int(milliseconds) >= 2000
 
 
 def test_broken_command_fails_by_name_and_by_path(guests: Guests) -> None:

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,10 +18,12 @@ from websockets.sync.client import connect
 
 from localcloud.api.tunnel import Tunnels, target_of
 from localcloud.clients import ACCOUNT_ID
+from localcloud.ec2.authorization import instance_connect
 from localcloud.ec2.networks.connect import endpoints
 from localcloud.identity import roles
 from localcloud.identity.authorization import Judge
 from localcloud.identity.keys import Keys
+from localcloud.identity.resources import Checker
 from localcloud.identity.roles import Sessions
 from localcloud.machines.no_boot import NoBoot
 from localcloud.runtime import Locks, Runtime
@@ -52,7 +55,8 @@ def sessions() -> Sessions:
 @pytest.fixture(scope="module")
 def url(sessions: Sessions) -> Iterator[str]:
     runtime = Runtime(EchoMachines())
-    tunnels = Tunnels(runtime, Keys(SECRET, sessions), Judge(runtime.pace, {}))
+    checkers: dict[str, Checker] = {"ec2-instance-connect": partial(instance_connect, runtime.pace)}
+    tunnels = Tunnels(runtime, Keys(SECRET, sessions), Judge(runtime.pace, checkers))
     backend = ec2_backends[ACCOUNT_ID]["us-east-1"]
     vpc = backend.create_vpc("10.3.0.0/16")
     endpoints(backend)["eice-1"] = {"VpcId": vpc.id}

@@ -34,9 +34,7 @@ def test_horovodrun_continues_without_a_lost_node(cluster: Bed) -> None:
     wait_for("steps with every rank", lambda: [step for step in steps() if step["size"] == 4][2:], 240)
     nodes = cluster.ssh("scontrol", "show", "hostnames", cluster.ssh("squeue", "-h", "-j", job_id, "-o", "%N").strip())
     lost = nodes.split()[1]
-    (instance_id,) = (
-        id_ for id_, each in cluster.instances("compute").items() if each["tags"]["gpucluster:node"] == lost
-    )
+    (instance_id,) = (id_ for id_, each in cluster.instances("compute").items() if each["node"] == lost)
     cluster.client("ec2").terminate_instances(InstanceIds=[instance_id])
     wait_for("the job's end", lambda: not cluster.ssh("squeue", "-h", "-j", job_id).strip(), 240)
     result = json.loads(cluster.ssh("cat", f"{job.last['folder']}/result.json"))

@@ -13,6 +13,7 @@ from bed import Bed, Submitted, wait_for
 
 SUBJECTS = [
     "examples/accelerate/*",
+    "examples/deepspeed/*",
     "examples/elastic/*",
     "examples/fsdp/*",
     "examples/lightning/*",
@@ -91,6 +92,11 @@ def test_accelerate_continues_where_it_stopped(cluster: Bed) -> None:
 
 def test_lightning_continues_where_it_stopped(cluster: Bed) -> None:
     halves_make_a_whole(cluster, "lightning", "epochs", 3, 0.01)
+
+
+def test_deepspeed_continues_where_it_stopped_without_a_compiler(cluster: Bed) -> None:
+    assert "absent" in cluster.ssh("sh", "-c", "command -v c++ || echo absent")
+    halves_make_a_whole(cluster, "deepspeed", "epochs", 3, 0.01)
 
 
 def test_transformers_continues_where_it_stopped(cluster: Bed) -> None:

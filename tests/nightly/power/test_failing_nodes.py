@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
 from bed import Bed, wait_for
 from beds import up_without_environments
 from powered_off import powered_off_node
-from test_preflight_cluster import HARDWARE, JOB, wait_for_last_check, write_hardware
+from test_preflight_cluster import JOB, wait_for_last_check
 
 SUBJECTS = [
     "bootstrap/gpucluster_node/health/*",
@@ -39,10 +38,9 @@ def nodes(plain: Bed) -> list[str]:
 
 def test_a_node_that_lost_a_gpu_is_replaced_and_its_job_runs_elsewhere(plain: Bed, nodes: list[str]) -> None:
     """Slurm's prolog finds it, on a node that is up. The job is not pinned to its first nodes."""
-    (ill,) = [each for each in plain.instances("compute").values() if each["tags"].get("gpucluster:node") == nodes[1]]
-    hardware = json.loads(plain.ssh("ssh", nodes[1], "cat", HARDWARE))
+    ill = plain.instance_of(nodes[1])
     wait_for_last_check(plain, nodes[1])
-    write_hardware(plain, nodes[1], hardware | {"gpus": 3})
+    plain.fault("lost-gpu", nodes[1])
     job = plain.submit(*TWO_NODES, "--launcher", "srun", "--", "echo", "started")
     why = "health: nvidia-smi lists 3 of 4 GPUs"
     # Slurm's log: `sinfo` shows the reason only until the node is powered down.
@@ -54,7 +52,7 @@ def test_a_node_that_lost_a_gpu_is_replaced_and_its_job_runs_elsewhere(plain: Be
     followed = plain.gpucluster("logs", "-f", job.last["job_id"], timeout_s=300)
     assert followed.returncode == 0, followed.stderr
     assert "started" in followed.stdout
-    wait_for("the old instance's end", lambda: ill["instance_id"] not in plain.instances("compute"), 60)
+    wait_for("the old instance's end", lambda: ill not in plain.instances("compute"), 60)
     wait_for("the node", lambda: "drain" not in plain.ssh("sinfo", "-h", "-n", nodes[1], "-o", "%T"), 120)
     watch = "systemctl show --property=ActiveState,NRestarts gpucluster-health-watch"
     assert plain.ssh("ssh", nodes[0], watch).split() == ["NRestarts=0", "ActiveState=active"]

@@ -8,6 +8,7 @@ SUBJECTS = [
     "bootstrap/gpucluster_node/aws.py",
     "bootstrap/gpucluster_node/dns.py",
     "bootstrap/gpucluster_node/ec2.py",
+    "bootstrap/gpucluster_node/names.py",
     "bootstrap/gpucluster_node/power/in_flight.py",
     "bootstrap/gpucluster_node/power/launch.py",
     "bootstrap/gpucluster_node/rates.py",

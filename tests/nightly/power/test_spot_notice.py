@@ -36,7 +36,7 @@ def spot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
 
 def nodes_of(bed: Bed, job_id: str) -> dict[str, str]:
     """Node -> instance."""
-    found = {each["tags"].get("gpucluster:node", ""): id_ for id_, each in bed.instances("compute").items()}
+    found = {each["node"]: id_ for id_, each in bed.instances("compute").items()}
     nodes = bed.ssh("squeue", "-h", "-j", job_id, "-o", "%N").strip()
     return {node: found[node] for node in bed.ssh("scontrol", "show", "hostnames", nodes).split()}
 

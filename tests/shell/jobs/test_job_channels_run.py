@@ -63,7 +63,7 @@ def test_a_job_that_runs_again_reads_the_same_shards(data, tmp_path):
     subprocess.run(**job, timeout=60, check=True)
     log = (tmp_path / "job" / "log.txt").read_text()
     assert lists(log) == first
-    assert "[channels] train: warning: 1 shards were added after the job's first run and are ignored" in log
+    assert "[channels] train: warning: 1 shard was added after the job's first run and is ignored" in log
     (data / "train-000003.tar").unlink()
     code, result, log, _ = finished(subprocess.run(**job, timeout=60, check=False).returncode, tmp_path / "job")
     assert code == 1

@@ -278,17 +278,19 @@ def test_the_programs_of_all_ranks_get_the_signal_and_nothing_else_does(tmp_path
     )
 
 
-def test_a_job_that_lost_a_node_was_not_cancelled(tmp_path):
+@pytest.mark.parametrize(("min_nodes", "reason"), [(None, "lost the node train-2"), (1, "cancelled")])
+def test_a_job_that_lost_a_node_was_not_cancelled_unless_it_is_elastic(tmp_path, min_nodes, reason):
+    """An elastic job continues after the loss, and a user may cancel it hours later."""
     program = 'echo "srun: error: Node failure on train-2" >&2; touch "$OUT/up"; exec sleep 60'
-    job = prepare(tmp_path, {}, {"launcher": "horovodrun", "command": ("true",)})
+    job = prepare(tmp_path, {}, {"launcher": "horovodrun", "command": ("true",), "min_nodes": min_nodes})
     (tmp_path / "stubs" / "horovodrun").write_text(f"#!/usr/bin/env bash\n{program}\n")
     process = subprocess.Popen(**job)
     wait_for(lambda: (tmp_path / "up").exists())
     process.send_signal(signal.SIGTERM)
     code = process.wait(30)
     _, result, log, _ = finished(code, tmp_path / "job")
-    assert result["reason"] == "lost the node train-2"
-    assert log.splitlines()[-1] == "error: lost the node train-2"
+    assert result["reason"] == reason
+    assert log.splitlines()[-1] == f"error: {reason}"
 
 
 @pytest.mark.parametrize(
@@ -436,3 +438,34 @@ def test_two_jobs_on_a_node_have_different_ports(tmp_path):
     assert [job.wait(30) for job in jobs] == [0, 0]
     assert ports[0] != ports[1]
     assert all(20000 <= port < 30000 for port in ports)
+
+
+MEMORY = Path("/sys/fs/cgroup/memory")
+
+
+@pytest.fixture
+def small_memory(tmp_path):
+    """A control group with 50 MB; the kernel really kills a process that needs more."""
+    group = MEMORY / f"gpucluster-{tmp_path.name}-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group of memory can be made here: {error}")
+    (group / "memory.limit_in_bytes").write_text("50M")
+    yield group
+    group.rmdir()
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "srun"])
+def test_a_rank_that_ran_out_of_memory_is_named(run_job, small_memory, launcher):
+    grow = f"""
+import os
+print("step 7", flush=True)
+if os.environ["RANK"] == "2":
+    open({str(small_memory / "cgroup.procs")!r}, "w").write("0")
+    held = [bytearray(1000000) for _ in range(1000)]
+"""
+    code, result, log, _ = run_job(launcher=launcher, command=("python", "-c", grow))
+    reason = "out of memory: the kernel killed it, last line: step 7"
+    assert (result["failed_rank"], result["failed_node"], result["reason"]) == (2, "train-2", reason), log
+    assert result["exit_code"] == 137

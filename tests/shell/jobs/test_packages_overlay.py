@@ -182,19 +182,29 @@ def test_a_job_keeps_its_environment_when_the_cluster_wants_another_since(jobs: 
 def test_unused_overlays_are_pruned(jobs: Jobs) -> None:
     used = jobs.ask("used", setup="true\n", key="0123")
     unused = jobs.ask("unused", setup="true\n", key="4567")
-    failed = jobs.ask("failed", setup="false\n", key="89ab")
+    failed = jobs.ask("failed", "greeting", key="89ab")
     assert [jobs.overlay("build", each).returncode for each in (used, unused, failed)] == [0, 0, 1]
     jobs.squeue(f"echo '7 {used}/code'; echo '8 /somewhere/else'")
     listed = json.loads(jobs.overlay("list", jobs.folder).stdout)
-    assert [(Path(each["folder"]).name, each["state"], each["jobs"], each["error"]) for each in listed] == [
-        ("0123", "ready", ["7"], ""),
-        ("4567", "ready", [], ""),
-        ("89ab", "failed", [], "setup: false: exit code 1"),
+    keys = ("state", "requirements", "jobs", "error")
+    assert [(Path(each["folder"]).name, *(each[key] for key in keys)) for each in listed] == [
+        ("0123", "ready", [], ["7"], ""),
+        ("4567", "ready", [], [], ""),
+        ("89ab", "failed", ["greeting"], [], "No matching distribution found for greeting"),
     ]
     gone = json.loads(jobs.overlay("prune", jobs.folder).stdout)
     assert gone == [str(jobs.place("4567")), str(jobs.place("89ab"))]
     assert jobs.place("0123").exists() and not jobs.place("4567").exists()
     assert [each["jobs"] for each in json.loads(jobs.overlay("list", jobs.folder).stdout)] == [["7"]]
+
+
+def test_a_failed_overlay_is_listed_with_its_requirements(jobs: Jobs) -> None:
+    jobs.squeue("true")
+    assert jobs.overlay("build", jobs.ask("job", "nowhere>=2")).returncode == 1
+    (listed,) = json.loads(jobs.overlay("list", jobs.folder).stdout)
+    assert (listed["state"], listed["requirements"]) == ("failed", ["nowhere>=2"])
+    jobs.overlay("prune", jobs.folder)
+    assert [path.suffix for path in jobs.place().parent.iterdir()] == [".state"]
 
 
 def run_job(tmp_path: Path, jobs: Jobs, setup: str) -> tuple[int, dict, str, Path]:

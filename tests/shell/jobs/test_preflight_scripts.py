@@ -50,7 +50,7 @@ def test_healthy_nodes_are_reported_in_one_line_and_the_job_runs(run, launcher):
     assert code == 0, log
     assert log.count("] started") == result["world_size"] == 4
     (line,) = said(log)
-    assert line.startswith("2 nodes, 4 GPUs each, 1 EFA interfaces each, clocks within "), line
+    assert line.startswith("2 nodes, 4 GPUs each, 1 EFA interface each, clocks within "), line
     assert "they reach each other" in line
     preflight = result["preflight"]
     assert preflight.pop("seconds") < 5

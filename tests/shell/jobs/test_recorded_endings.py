@@ -76,6 +76,16 @@ NODE_FAILURE = STEPD.split("\n\n")[0]
 FORMATS = [line for line in STEPD.splitlines() if line.startswith("*** %s") and "CANCELLED" in line]
 
 
+def test_a_launcher_that_ends_because_it_lost_a_node_says_so(tmp_path):
+    """srun may end before Slurm stops the job's script. Its last words name no node."""
+    job = prepare(tmp_path, {}, {"launcher": "horovodrun", "command": ("true",)})
+    (tmp_path / "said").write_text("".join(NODE_FAILURE.splitlines(keepends=True)[:2]))
+    (tmp_path / "stubs" / "horovodrun").write_text(f"#!/usr/bin/env bash\ncat {tmp_path}/said >&2\nexit 1\n")
+    process = subprocess.run(**job, timeout=60, check=False)
+    _, result, log, _ = finished(process.returncode, tmp_path / "job")
+    assert result["reason"] == "lost the node jean-zay-iam37", log
+
+
 @pytest.mark.parametrize(
     ("said", "reason"),
     [

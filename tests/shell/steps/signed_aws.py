@@ -25,6 +25,7 @@ METADATA = {
     "placement/region": "eu-west-1",
     "services/domain": "amazonaws.com",
     "instance-id": "i-0123456789abcdef0",
+    "ami-launch-index": "3",
     "iam/security-credentials/": "NodeRole",
     "iam/security-credentials/NodeRole": json.dumps(ROLE),
 }

@@ -88,7 +88,10 @@ def test_the_boot_waits_while_slurmdbd_is_restarted_twice(
 ) -> None:
     """With MariaDB Connector/C 3.4.10 slurmdbd ends once, after it has created its database."""
     machine.command("sacctmgr", f'[ "$(grep -c "^sacctmgr " "{machine.calls_file}")" -gt 1 ] && echo gpucluster')
-    shown = f"case $* in *ActiveState*) echo {state} ;; *NRestarts*) echo {restarts} ;; *is-active*) exit 3 ;; esac"
+    # both properties in one call, in systemd's own order (`systemctl show --property=ActiveState,NRestarts`)
+    shown = (
+        f"case $* in *=ActiveState,NRestarts*) echo NRestarts={restarts}; echo ActiveState={state} ;; *) exit 3 ;; esac"
+    )
     machine.command("systemctl", shown)
     machine.command("journalctl", "echo 'slurmdbd: fatal: no such luck'")
     done = machine.run("CLUSTER=GpuCluster\nwait_for_accounting", "runner", "services", "database", "accounting")

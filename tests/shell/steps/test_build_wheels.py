@@ -106,6 +106,13 @@ def test_torchvision_comes_with_a_torch_for_cpus(collect, tmp_path: Path) -> Non
     assert [name for name in collect("out", "torch")[0] if "torchvision" in name]
 
 
+def test_another_torchvisions_stand_in_does_not_count(collect, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    for name in ("torch-2.13.0+cpu-cp311.whl", "torchvision-0.27.0+cpu-py3-none-any.whl"):
+        (tmp_path / "out" / name).touch()
+    assert any("torchvision-0.28.0" in name for name in collect("out", "torch")[0])
+
+
 def torchvision_of_pypi(folder: Path, torch: str) -> None:
     """Files as in PyPI's wheel of 0.28.0."""
     with zipfile.ZipFile(folder / "torchvision-0.28.0-cp311-cp311-manylinux_2_28_x86_64.whl", "w") as wheel:

@@ -12,13 +12,16 @@ import pytest
 from localcloud.tests.patience import wait_for
 
 PROGRAM = Path(__file__).resolve().parents[3] / "bootstrap/programs/bin/nodes-joined"
+# A line for each state, like the real one without --Node, which writes train-[1-2] where this writes train-1,train-2.
 SINFO = """#!/bin/sh
 echo x >>"{root}/asked"
 [ ! -e "{root}/broken" ] || exit 1
 for word in "$@"; do case $word in --nodes=*) nodes=,${{word#*=}}, ;; esac; done
 while read -r node state; do
     case ${{nodes:-,$node,}} in *,$node,*) echo "$node $state" ;; esac
-done <"{root}/states"
+done <"{root}/states" | awk '
+    {{ of[$2] = of[$2] separator[$2] $1; separator[$2] = "," }}
+    END {{ for (state in of) print of[state], state }}'
 """
 SCONTROL = """#!/bin/sh
 echo "$3" | tr , '\\n'

@@ -86,6 +86,32 @@ def test_hooks_run_in_order_and_the_first_failure_is_reported(machine: Machine) 
     assert "20-b of job 7 failed" in (machine.root / "var/log/gpucluster/power.log").read_text()
 
 
+def test_a_program_that_hangs_before_a_job_drains_the_node_in_words(machine: Machine) -> None:
+    run(machine, "job_hooks")
+    root = machine.root
+    hooks = root / "opt/gpucluster/bin/job-hooks"
+    hooks.write_text(
+        hooks.read_text().replace("LIMIT_S=900", "LIMIT_S=1").replace("export PATH=", f"export PATH={root}/own:")
+    )
+    programs = {
+        "prolog.d/10-storage": "exec sleep 60",
+        "prolog.d/20-b": f"touch {root}/ran",
+        "epilog.d/10-a": "sleep 2",
+    }
+    (root / "own").mkdir()
+    for name, body in (
+        {f"opt/gpucluster/{name}": body for name, body in programs.items()}
+        | {"own/scontrol": f'echo "$*" >{root}/asked', "own/hostname": "echo train-2"}
+    ).items():
+        (root / name).write_text(f"#!/bin/sh\n{body}\n")
+        (root / name).chmod(0o755)
+    assert hook(machine, "prolog").returncode == 1
+    reason = "health: storage: 10-storage did not end within 1 s before a job"
+    assert (root / "asked").read_text() == f"update nodename=train-2 state=power_down_asap reason={reason}\n"
+    assert not (root / "ran").exists(), "the next program may need what this one waits for"
+    assert hook(machine, "epilog").returncode == 0, "after a job, no program is stopped"
+
+
 def test_without_hooks_no_job_waits(machine: Machine) -> None:
     run(machine, "job_hooks")
     assert [hook(machine, name).returncode for name in ("prolog", "epilog")] == [0, 0]

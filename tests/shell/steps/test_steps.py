@@ -133,6 +133,50 @@ def test_a_failed_step_says_where_and_why_and_stops(machine: Machine, name: str)
     assert not (machine.root / "went-on").exists()
 
 
+HANGS = {
+    "a command": ("step_x() {\n    true\n    sleep 86399\n}", "3", "sleep 86399"),
+    "in a command substitution of a function": (
+        "step_x() {\n    local a\n    a=$(inner)\n}\ninner() { sleep 86399; }",
+        "5",
+        "sleep 86399",
+    ),
+    "below another program": ("step_x() {\n    timeout 86400 sleep 86399\n}", "2", "sleep 86399"),
+    "a loop that goes on after a failure": (
+        "step_x() {\n    until sleep 86399; do sleep 0.1; done\n}",
+        "?",
+        "sleep 86399",
+    ),
+    "a program that ignores SIGTERM": (
+        'step_x() {\n    python3 -c "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(86399)"\n}',
+        "?",
+        "time.sleep(86399)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HANGS)
+def test_a_step_that_hangs_is_named_and_ended_with_its_children(machine: Machine, name: str) -> None:
+    body, line, what = HANGS[name]
+    machine.step("x", body)
+    script = f"STEP_LIMIT_S=1\n{REPORT}\nrun_step x\necho went on"
+    done = machine.run(script, "runner", "x")
+    assert done.returncode == 1
+    reported = next(line for line in done.stdout.splitlines() if line.startswith("REPORTED "))
+    assert reported.startswith(f"REPORTED step=x line={line}: no end after 1 s, it ran: "), done.stderr
+    assert what in reported
+    assert "went on" not in done.stdout
+    left = subprocess.run(["pgrep", "-f", "[s]leep.86399"], capture_output=True, text=True, check=False)
+    assert not left.stdout, "a child of the step still runs"
+
+
+def test_a_process_that_a_step_leaves_with_its_errors_does_not_hang_the_boot(machine: Machine) -> None:
+    """Without a limit, run_step would wait for the end of the pipe for ever."""
+    machine.step("x", "step_x() { setsid sleep 25 >/dev/null & }")
+    done = machine.run(f"STEP_LIMIT_S=1\n{REPORT}\nrun_step x", "runner", "x")
+    assert done.returncode == 1
+    assert "REPORTED step=x line=?: no end after 1 s: a process that it started has its errors" in done.stdout
+
+
 def test_a_long_reason_fits_a_tag(machine: Machine) -> None:
     machine.step("x", "step_x() { fail \"$(printf 'e%.0s' {1..900})\"; }")
     done = machine.run(f"{REPORT}\nrun_step x", "runner", "x")
@@ -244,6 +288,9 @@ def test_packages_installs_only_what_is_missing(machine: Machine) -> None:
     machine.command("ldconfig", "echo libc.so.6")
     machine.run(step, "apt", "packages").check_returncode()
     assert any("install" in call and call.endswith(" munge libquadmath0") for call in machine.calls())
+    image = step.replace("ROLE=compute", "ROLE=image ACCOUNTING=off")
+    machine.run(image, "apt", "packages").check_returncode()
+    assert " mdadm" in machine.calls()[-1]
 
 
 def test_packages_start_no_services(machine: Machine) -> None:
@@ -370,6 +417,33 @@ def test_slurms_daemons_are_restarted_without_limit(machine: Machine) -> None:
         assert f"    starts_again {unit}\n" in source_of(step).read_text()
 
 
+def test_slurms_tree_stays_as_long_as_the_nodes_are_the_same(machine: Machine) -> None:
+    etc, bundle = machine.root / "etc/slurm", machine.root / "bundle/slurm"
+    bundle.mkdir(parents=True)
+    etc.mkdir(parents=True, exist_ok=True)
+    tree, source = etc / "topology.conf", bundle / "topology.conf"
+    put = "put_file() { cat >$1; }\n"
+    step = (
+        put
+        + source_of("slurm_head").read_text().replace("/etc/slurm", str(etc))
+        + "\nBUNDLE=$ROOT/bundle; put_topology"
+    )
+
+    def after() -> str:
+        machine.run(step, "controller").check_returncode()
+        return tree.read_text() if tree.exists() else ""
+
+    assert after() == ""
+    source.write_text("# c: big-[1-4]\nSwitchName=cluster Nodes=big-[1-4]\n")
+    assert after() == source.read_text()
+    tree.write_text("# c: big-[1-4]\nSwitchName=nn-1 Nodes=big-[1-4]\n")
+    assert "nn-1" in after()
+    source.write_text("# c: big-[1-8]\nSwitchName=cluster Nodes=big-[1-8]\n")
+    assert after() == source.read_text()
+    source.unlink()
+    assert after() == ""
+
+
 @pytest.mark.parametrize(
     ("was", "crashes", "reconfigured", "status"),
     [("inactive", 0, 0, 0), ("active", 0, 1, 0), ("active", 1, 2, 0), ("active", 2, 2, 1)],
@@ -384,7 +458,7 @@ def test_nodes_get_new_files_even_if_slurmctld_crashes_meanwhile(
         'case $1 in ping) if [ -e "$ROOT/down" ]; then rm "$ROOT/down"; else echo "Slurmctld is UP"; fi ;;\n'
         f'*) if [ "$(grep -c reconfigure "$ROOT/calls")" -le {crashes} ]; then touch "$ROOT/down"; exit 1; fi ;; esac',
     )
-    others = "put_{directory,file,staging,plugstack,cgroup_conf} {slurm_limits,starts_again,needs_home}"
+    others = "put_{directory,file,topology,staging,plugstack,cgroup_conf} {slurm_limits,starts_again,needs_home}"
     stubs = f'for name in {others} image_file power_programs; do eval "$name() {{ :; }}"; done\n'
     stubs += f"fail() {{ return 1; }}\nsystemctl() {{ echo {was}; }}\nservice_up() {{ RESTARTED=yes; }}\n"
     (machine.root / "bundle/slurm").mkdir(parents=True)

@@ -143,11 +143,20 @@ def test_a_nodes_name_is_its_tag(machine: Machine, aws: SignedAws) -> None:
     assert "Filter.1.Value.1=" + METADATA["instance-id"] in aws.asked[0]
 
 
+@pytest.mark.parametrize(("value", "name"), [("0:train-[1-2,7-9]", "train-8"), ("0:train-[1-3]", ""), ("?:[", "")])
+def test_a_node_takes_its_name_from_a_list_by_its_launch_index(
+    machine: Machine, aws: SignedAws, value: str, name: str
+) -> None:
+    aws.tags["gpucluster:node"] = value
+    done = run(machine, "aws_api node")
+    assert (done.stdout, done.returncode) == (f"{name}\n", 0), done.stderr
+
+
 def test_a_node_waits_for_a_tag_that_is_set_late(machine: Machine, aws: SignedAws) -> None:
-    assert run(machine, "aws_api tag i-1 gpucluster:node").stdout == "\n"
+    assert run(machine, "aws_api node").stdout == "\n"
     done = run(machine, 'aws_api() { :; }\nsleep() { echo "$1" >>"$ROOT/slept"; }\nnode_from_tag', "name")
     assert done.returncode != 0
-    assert "no tag gpucluster:node on i-0123456789abcdef0 after about 300 s" in done.stderr
+    assert "no tag gpucluster:node names a node for i-0123456789abcdef0 after about 300 s: see" in done.stderr
     slept = [int(each) for each in (machine.root / "slept").read_text().split()]
     assert len(slept) == 20
     assert len(set(slept[15:19])) > 1, "a thousand nodes must not ask at one moment"
@@ -216,9 +225,9 @@ def test_a_step_retries_after_truncated_answers(
 def test_a_permanent_error_is_reported_with_awss_message(machine: Machine, aws: SignedAws) -> None:
     denied = "User: arn:aws:sts::1:assumed-role/Node/i-1 is not authorized to perform: ec2:DescribeTags"
     aws.refusals = [(403, EC2_ERROR.format(code="UnauthorizedOperation", message=denied))]
-    done = run(machine, "aws_api tag i-1 gpucluster:node")
+    done = run(machine, "aws_api node")
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == f"AWS call tag i-1 failed: UnauthorizedOperation: {denied}"
+    assert done.stderr.splitlines()[-1] == f"AWS call node failed: UnauthorizedOperation: {denied}"
     done = run(machine, "aws_api parameter /x/none")
     assert done.stderr.splitlines()[-1] == "AWS call parameter /x/none failed: ParameterNotFound"
 

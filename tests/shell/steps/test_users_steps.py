@@ -1,4 +1,4 @@
-"""The steps that give a node its users, with stand-ins for the programs that they call."""
+"""The steps that give a node its users, and its limits, with stand-ins for the programs that they call."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from test_steps import BOOTSTRAP, Machine, source_of
 USERS = (
     "ada 24567 fairshare=1 maxjobs=-1 grptres=gres/gpu=-1 ssh-ed25519 AAAA\nben 30001 fairshare=1 maxjobs=2 grptres=x\n"
 )
+LIMITS = ("/etc/security", "/etc/sysctl.d", "/etc/systemd")
 
 
 @pytest.fixture
@@ -94,3 +95,22 @@ def test_a_user_who_blocks_the_setup_of_keys_is_given_up(machine: Machine) -> No
     assert done.returncode == 0, done.stderr
     assert "the keys of ada could not be set up" in done.stdout
     assert machine.calls()[-1].startswith("runuser -u ben")
+
+
+def limited(root: Path, logind: str) -> Machine:
+    machine = Machine(root)
+    machine.command("sysctl")
+    machine.command("systemctl", f"case $1 in is-active) {logind} ;; esac")
+    machine.step("limits", machine.below(source_of("limits").read_text(), *LIMITS))
+    done = machine.run("step_limits", "runner", "files", "limits")
+    assert done.returncode == 0, done.stderr
+    return machine
+
+
+@pytest.mark.parametrize("logind", ["true", "false"])
+def test_a_job_keeps_its_shared_memory_when_its_user_logs_out(tmp_path: Path, logind: str) -> None:
+    """logind.conf(5): drop-ins, RemoveIPC. Nobody may have logged in since the boot, and logind may not run yet."""
+    machine = limited(tmp_path, logind)
+    assert (tmp_path / "etc/systemd/logind.conf.d/gpucluster.conf").read_text() == "[Login]\nRemoveIPC=no\n"
+    told = "systemctl kill --signal=HUP systemd-logind" in machine.calls()
+    assert told == (logind == "true")

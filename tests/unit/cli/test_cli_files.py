@@ -78,6 +78,10 @@ def test_an_alias_that_ssh_would_misread_is_refused(name: str, capsys: Captured)
         (["forward", "8888:70000"], "'8888:70000' is not a port"),
         (["forward", "8888", "--job", "1", "--node", "train-1"], "--job and --node contradict each other"),
         (
+            ["forward", "8888", "--node", "train-9"],
+            "no node 'train-9' in the cluster GpuCluster\nhint: its nodes: train-1 to train-4",
+        ),
+        (
             ["shell", "--node", "train-9"],
             "no node 'train-9' in the cluster GpuCluster\nhint: its nodes: train-1 to train-4",
         ),
@@ -116,6 +120,21 @@ def test_a_program_that_is_missing_here(
     monkeypatch.setenv("PATH", str(home / "bin"))
     assert main([verb, "cluster.yaml", ":"]) == 2
     assert f"error: {program} is not installed on this machine\nhint: sudo apt-get" in capsys.readouterr().err
+
+
+def test_a_dry_run_of_sync_lists_files_on_stdout(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What rsync 3.2.7 --dry-run --itemize-changes prints for a new file."""
+    (home / "bin").mkdir()
+    rsync = home / "bin" / "rsync"
+    rsync.write_text("#!/bin/sh\necho '<f+++++++++ cluster.yaml'\n")
+    rsync.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{rsync.parent}:{os.environ['PATH']}")
+    assert main(["sync", "--dry-run", "cluster.yaml", ":"]) == 0
+    assert capfd.readouterr().out == "<f+++++++++ cluster.yaml\n"
+    assert main(["sync", "cluster.yaml", ":"]) == 0
+    assert capfd.readouterr().out == ""
 
 
 def test_a_port_that_is_in_use(capsys: Captured) -> None:

@@ -115,6 +115,19 @@ def test_a_context_is_refused_where_it_would_be_ignored(words: list[str], capsys
     assert "hint: -c FILE chooses a cluster file; with a context you can use cancel, cp, " in told
 
 
+@pytest.mark.parametrize("words", [["--context", "lab", "init"], ["types", "--context", "lab"]], ids=" ".join)
+def test_a_verb_without_a_cluster_says_so(words: list[str], capsys: Captured) -> None:
+    assert main(words) == 2
+    verb = next(word for word in words if word in VERBS)
+    assert capsys.readouterr().err.startswith(f"error: --context: `gpucluster {verb}` works without a cluster\n")
+
+
+@pytest.mark.parametrize("verb", ["validate", "init", "env"])
+def test_help_is_shown_with_a_context(verb: str, capsys: Captured) -> None:
+    assert main(["--context", "lab", verb, "--help"]) == 0
+    assert f"Usage: gpucluster {verb} " in capsys.readouterr().out
+
+
 def test_the_contexts_that_the_help_names_are_those_that_work() -> None:
     context = cli.get_command(click.Context(cli), "context")
     assert context

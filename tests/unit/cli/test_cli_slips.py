@@ -42,6 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["queue"], "use `gpucluster jobs`"),
         (["launch"], "use `gpucluster up` for a cluster, or `gpucluster submit`"),
         (["big.yaml"], "-c big.yaml selects a cluster file, `gpucluster submit big.yaml` submits a job"),
+        (["init", "--list", "fsdp"], "error: --list takes no FILE, got fsdp\n"),
         (["init", "sub/"], "error: sub is a folder\nhint: name the file: gpucluster init sub/cluster.yaml\n"),
         (["data", "verify", "-c", "no.yaml", "s3://a/b", "c"], "error: unexpected argument: c"),
     ],
@@ -83,6 +84,12 @@ def test_validate_reads_stdin() -> None:
     command = [sys.executable, "-m", "gpucluster.cli", "validate", "-"]
     done = subprocess.run(command, input="name: 3\n", capture_output=True, text=True, env=ENVIRONMENT, timeout=60)
     assert (done.returncode, done.stderr.startswith("<stdin>:1:")) == (2, True)
+
+
+def test_validate_reads_stdin_that_is_not_utf_8() -> None:
+    command = [sys.executable, "-m", "gpucluster.cli", "validate", "-"]
+    done = subprocess.run(command, input="name: Größe\n".encode("latin-1"), capture_output=True, env=ENVIRONMENT)
+    assert (done.returncode, done.stderr) == (2, b"<stdin>: error: is not UTF-8 text: byte 8 is 0xf6\n")
 
 
 def test_a_full_disk_is_not_reported_as_a_bug(folder: Path) -> None:

@@ -144,6 +144,15 @@ def test_dry_run_loads_nothing_slow(tmp_path):
     assert (done.returncode, done.stderr.strip()) == (0, "[]")
 
 
+def test_the_command_line_loads_paramiko_without_invoke():
+    program = (
+        "import sys; sys.argv[1:] = ['--version']; from gpucluster.start import main; main(); "
+        "import paramiko; print(sorted({'asyncio', 'unittest.mock'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.strip()) == (0, "[]")
+
+
 def test_another_version_of_pydantic_finds_the_rest_of_its_plugin_loader():
     program = (
         "from gpucluster import start; start._without_plugins(); "

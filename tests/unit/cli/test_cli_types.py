@@ -25,6 +25,15 @@ def test_types_are_chosen_by_gpus_and_efa(capsys: Captured) -> None:
     assert all(each["gpus"] == 8 and each["efa_interfaces"] for each in types)
 
 
+def test_no_type_that_fits_is_said(capsys: Captured) -> None:
+    assert main(["types", "--gpus", "3"]) == 0
+    assert capsys.readouterr() == ("", "no instance type with 3 GPUs\n")
+    assert main(["types", "g5.xlarge", "p3", "--gpus", "1", "--efa"]) == 0
+    assert capsys.readouterr() == ("", "no instance type with 1 GPU and EFA among g5.xlarge, p3\n")
+    assert main(["types", "p3.2xlarge", "--efa", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["types"] == []
+
+
 def test_an_unknown_type_is_refused_with_a_hint(capsys: Captured) -> None:
     assert main(["types", "p5.48xlrge"]) == 2
     assert "did you mean 'p5.48xlarge'" in capsys.readouterr().err

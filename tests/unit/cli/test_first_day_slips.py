@@ -31,6 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (["render"],
          "error: FOLDER is missing\nusage: gpucluster render [OPTIONS] FOLDER\nhint: gpucluster render --help\n"),
+        (["forward"], "error: PORT[:REMOTE] is missing\nusage: gpucluster forward [OPTIONS] PORT[:REMOTE]\n"),
         (["data", "shard", "a", "b"], "error: --shards is missing\nusage: gpucluster data shard [OPTIONS] SRC DST\n"),
         (["--debug"], "error: VERB is missing\nusage: gpucluster [OPTIONS] VERB [ARGUMENTS]...\n"),
         (["logs", "12", "13"], "error: unexpected argument: 13\nusage: gpucluster logs [OPTIONS] [JOB_ID]\n"),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import boto3
@@ -47,8 +50,7 @@ def stack(status, outputs):
 
 
 def deployed(cloud, state="running"):
-    for _ in range(2):
-        cloud.stub("cloudformation", "describe_stacks", stack("CREATE_COMPLETE", OUTPUTS))
+    cloud.stub("cloudformation", "describe_stacks", stack("CREATE_COMPLETE", OUTPUTS))
     instance = {"InstanceId": "i-0123456789abcdef0", "State": {"Name": state}}
     cloud.stub("ec2", "describe_instances", {"Reservations": [{"Instances": [instance]}]})
 
@@ -65,8 +67,7 @@ def test_a_cluster_that_is_not_there(cloud):
 
 
 def test_a_cluster_that_is_not_ready(cloud):
-    for _ in range(2):
-        cloud.stub("cloudformation", "describe_stacks", stack("CREATE_IN_PROGRESS", {}))
+    cloud.stub("cloudformation", "describe_stacks", stack("CREATE_IN_PROGRESS", {}))
     with pytest.raises(NotDeployedError, match="is not ready: its stack is CREATE_IN_PROGRESS"):
         cloud.head()
 
@@ -102,7 +103,7 @@ def test_the_key_is_pushed_for_the_right_user(cloud):
 def to_node(cloud, instances):
     deployed(cloud)
     door = cloud.door()
-    names = {"tag:gpucluster:cluster": "Test", "tag:gpucluster:role": "compute", "tag:gpucluster:node": "train-1"}
+    names = {"tag:gpucluster:cluster": "Test", "tag:gpucluster:role": "compute"}
     filters = [
         {"Name": name, "Values": [value]} for name, value in (names | {"instance-state-name": "running"}).items()
     ]
@@ -112,7 +113,11 @@ def to_node(cloud, instances):
 
 
 def test_the_way_to_a_node_leads_through_the_same_endpoint(cloud):
-    way = to_node(cloud, [{"InstanceId": "i-9", "PrivateIpAddress": "10.0.0.9"}])
+    tags = [{"Key": "gpucluster:node", "Value": "0:train-[2,1]"}]
+    other = {"InstanceId": "i-8", "PrivateIpAddress": "10.0.0.8", "Tags": tags}
+    way = to_node(
+        cloud, [other, {"InstanceId": "i-9", "PrivateIpAddress": "10.0.0.9", "AmiLaunchIndex": 1, "Tags": tags}]
+    )
     assert (way.instance_id, way.private_ip, way.endpoint_id) == ("i-9", "10.0.0.9", "eice-1")
 
 
@@ -130,7 +135,12 @@ def test_the_host_key_is_the_clusters(cloud):
 
 @pytest.mark.parametrize(
     ("code", "hint"),
-    [("ExpiredToken", "log in again"), ("AccessDenied", "lacks this permission"), ("Throttling", None)],
+    [
+        ("ExpiredToken", "log in again"),
+        ("AccessDenied", "lacks this permission"),
+        ("ThrottlingException", "calls its API in this region too often: try again in a minute"),
+        ("ParameterNotFound", None),
+    ],
 )
 def test_errors_of_aws_say_what_to_do(cloud, code, hint):
     cloud.stub("ssm", "get_parameter", error=code)
@@ -138,6 +148,65 @@ def test_errors_of_aws_say_what_to_do(cloud, code, hint):
         cloud.parameter("x")
     assert (hint or "") in (caught.value.hint or "")
     assert bool(hint) == bool(caught.value.hint)
+
+
+class Busy(BaseHTTPRequestHandler):
+    """EC2's API that refuses the first calls. The error's form: the EC2 API reference, "API request errors"."""
+
+    refusals: ClassVar[list[tuple[int, str]]] = []
+    answer = b'<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><reservationSet/></DescribeInstancesResponse>'
+    calls = 0
+
+    def do_POST(self):
+        Busy.calls += 1
+        self.rfile.read(int(self.headers["Content-Length"]))
+        status, body = 200, self.answer
+        if self.refusals:
+            status, code = self.refusals.pop(0)
+            error = f"<Error><Code>{code}</Code><Message>no</Message></Error>"
+            body = f"<Response><Errors>{error}</Errors></Response>".encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words):
+        pass
+
+
+@pytest.fixture
+def busy(monkeypatch):
+    """The client of a user's command, with an EC2 that refuses as Busy says; and the pauses between calls."""
+    paused = []
+    monkeypatch.setattr("botocore.endpoint.time.sleep", paused.append)
+    monkeypatch.setattr(Busy, "calls", 0)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Busy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    session = boto3.Session(region_name="us-east-1", aws_access_key_id="k", aws_secret_access_key="s")
+    yield aws.Aws(CONFIG, session, f"http://127.0.0.1:{server.server_port}").client("ec2"), paused
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("refusal", [(503, "RequestLimitExceeded"), (503, "Unavailable"), (500, "InternalError")])
+def test_a_call_that_is_throttled_for_a_while_succeeds(busy, refusal):
+    ec2, paused = busy
+    Busy.refusals[:] = [refusal] * 5
+    assert ec2.describe_instances()["Reservations"] == []
+    assert len(paused) == 5 and sum(paused) <= 31
+
+
+def test_a_call_that_stays_throttled_says_what_to_do(busy):
+    ec2, _ = busy
+    Busy.refusals[:] = [(503, "RequestLimitExceeded")] * 6
+    with pytest.raises(AwsError, match="DescribeInstances: RequestLimitExceeded") as caught, aws.aws_errors():
+        ec2.describe_instances()
+    assert Busy.calls == 6
+    assert caught.value.hint.startswith("AWS refused 6 attempts, because this account calls its API")
+    Busy.refusals[:] = [(503, "Unavailable")] * 6
+    with pytest.raises(AwsError) as caught, aws.aws_errors():
+        ec2.describe_instances()
+    assert caught.value.hint.startswith("AWS failed 6 attempts: try again in a few minutes")
 
 
 def test_a_record_beside_the_cluster_file_decides_where_the_cluster_is(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpucluster.cluster.deletion.summary import what_goes, what_stays
+from gpucluster.cluster.deletion.summary import what_goes, what_goes_and_stays, what_stays
 from gpucluster.config import ClusterConfig, loads
 
 SMALL = """
@@ -62,6 +62,13 @@ def test_deleted_resources_are_named(more: str, named: str) -> None:
 )
 def test_kept_resources_are_named(more: str, named: str) -> None:
     assert named in stays(more)
+
+
+@pytest.mark.parametrize(("cloud_ends", "told"), [(True, "nothing remains: the local cloud"), (False, "what remains:")])
+def test_nothing_remains_of_a_local_cloud_that_ends(cloud_ends: bool, told: str) -> None:
+    lines = [*what_goes_and_stays(config(""), compute_nodes=1, volumes="vol-1", cloud_ends=cloud_ends)]
+    assert [line for line in lines if "remain" in line][0].startswith(told)
+    assert any("snapshot" in line or "CDKToolkit" in line for line in lines) is not cloud_ends
 
 
 @pytest.mark.parametrize(

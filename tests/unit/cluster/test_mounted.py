@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 from gpucluster import config
@@ -32,7 +33,9 @@ Mounted on 1B-blocks Avail
 Mounted on 1B-blocks Avail
 /efs 9223372036854775807 9223372026117357567
 Mounted on 1B-blocks Avail
-/ 53687091200 1073741824
+/ 53687091200 26843545600
+Mounted on 1B-blocks Avail
+/ 53687091200 26843545600
 """
 
 
@@ -51,6 +54,14 @@ def test_a_file_system_that_is_nearly_full_has_a_warning() -> None:
     for free, words in ((5_368_709_121, "5 of 50 GiB free"), (4 * 2**30, "4 of 50 GiB free (WARNING: 92 % full)")):
         told = TOLD.replace("53687091200 26843545600", f"53687091200 {free}")
         assert next(mounted.parse(told, mounted.expected(CONFIG))).words() == words
+
+
+def test_the_head_nodes_own_disk_is_told_once_it_is_nearly_full() -> None:
+    for free, words in ((5_368_709_121, []), (0, ["0 of 50 GiB free (WARNING: 100 % full)"])):
+        told = re.sub(r"^/ .*", f"/ 53687091200 {free}", TOLD, flags=re.MULTILINE)
+        found = mounted.parse(told, mounted.expected(CONFIG))
+        assert [each.words() for each in found if each.path == "/"] == words
+    assert mounted.argv(["/home"])[-2:] == ["/home", "/var/log"]
 
 
 def test_the_reason_for_a_missing_lustre_client_is_shown() -> None:

@@ -81,6 +81,15 @@ def test_a_file_system_costs_by_the_hour_or_is_named_as_not_included() -> None:
     assert dearer.items[-1].usd_per_hour is None and dearer.not_included.startswith("/fsx: FSx for Lustre")
 
 
+def test_memory_of_nodes_costs_nothing_more_than_the_nodes() -> None:
+    storage = "storage: [{mount: /ram, type: beegfs-ram, partition: train, gib_per_node: 8, scope: job}]"
+    bill = plan.bill(expand(config.loads(CLUSTER + storage)))
+    assert (bill.items[-1].name, bill.items[-1].usd_per_hour) == (
+        "/ram: BeeGFS, 8 GiB of memory of each node of train", 0.0,
+    )  # fmt: skip
+    assert bill.not_included == plan.NOT_PRICED
+
+
 def test_a_file_system_for_jobs_counts_only_in_the_highest_price() -> None:
     storage = (
         "storage: [{mount: /fsx, type: fsx-lustre, deployment: scratch-2, lifetime: jobs, data_repositories: [LINK]}]"

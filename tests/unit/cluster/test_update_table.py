@@ -149,6 +149,14 @@ ROWS: dict[str, Row] = {
     "head_node.image": in_small(AMI, OTHER_AMI, HEAD_REPLACED, f"{AMI} -> {OTHER_AMI}"),
     "head_node.on_delete": in_small("volume_gib: 100", "volume_gib: 100, on_delete: retain", IN_PLACE, "-> retain"),
     "head_node.snapshot_days": in_small("volume_gib: 100", "volume_gib: 100, snapshot_days: 3", IN_PLACE, "7 -> 3"),
+    "head_node.snapshot_id": in_small(
+        "volume_gib: 100", "volume_gib: 100, snapshot_id: snap-0123456789abcdef0", REFUSED, "null -> snap-0123456789",
+        "ModifyVolume takes no snapshot",
+    ),
+    "head_node.snapshot_id removed": in_small(
+        "volume_gib: 100, ", "volume_gib: 100, snapshot_id: snap-0123456789abcdef0, ", REFUSED, "-> null",
+        "ModifyVolume takes no snapshot", back=True,
+    ),
     "head_node.termination_protection": in_small(
         "volume_gib: 100", "volume_gib: 100, termination_protection: true", IN_PLACE, "false -> true"
     ),

@@ -12,7 +12,7 @@ from online_cases.case import Answers, Denied, Online, Scripted
 from gpucluster.cluster import online
 from gpucluster.config import loads
 from gpucluster.config.checks import every, findings
-from gpucluster.config.checks.online import images, quotas
+from gpucluster.config.checks.online import quotas
 from gpucluster.config.checks.online.account import Refused
 from gpucluster.config.document import Finding, key_of
 from gpucluster.errors import ConfigError, Notice, QuotaError
@@ -72,13 +72,6 @@ def test_a_bucket_without_permission_does_not_stop_the_check_of_others() -> None
 def test_each_type_counts_against_a_quota(type_: str) -> None:
     assert quotas.quota_code(type_, spot=False)
     assert quotas.quota_code(type_, spot=True) or type_.startswith("p6")
-
-
-def test_images_are_those_that_the_stack_boots() -> None:
-    from stacks import images as booted
-
-    assert images.PUBLIC_PARAMETERS == booted.PARAMETERS
-    assert (images.ROOT_DEVICE, images.ROOT_VOLUME_GIB) == (booted.ROOT_DEVICE, booted.ROOT_VOLUME_GIB)
 
 
 def notice(validator: str, level: Any = "error") -> Notice:

@@ -377,7 +377,7 @@ def test_fewer_shards_than_sharers():
 
 
 def test_a_second_run_uses_the_list_of_the_first():
-    assert again(index(5), index(4)) == (index(4), "1 shards were added after the job's first run and are ignored")
+    assert again(index(5), index(4)) == (index(4), "1 shard was added after the job's first run and is ignored")
     assert again(index(4), index(4)) == (index(4), "")
     with pytest.raises(
         ChannelError, match=r"1 of the 5 shards of the job's first run are missing or changed, first 4.tar"
@@ -393,6 +393,7 @@ def test_an_image_for_each_shard_is_too_many():
 
 def test_messages_in_the_log():
     assert summary(index(10), 4) == "/fsx/a: 10 shards, 10.0 KiB, 100 samples; 2 or 3 to each rank, mode mount"
+    assert summary(index(1, shard="none"), 4).startswith("/fsx/a: 1 shard, 1.0 KiB, ")
     assert summary(index(8, shard="by-node"), 4).endswith("; 4 to each node, mode mount")
     assert summary(index(8, shard="none"), 4).endswith("; all to every rank, mode mount")
     assert [in_words(number) for number in (5, 1536, 3 * 2**40)] == ["5 bytes", "1.5 KiB", "3.0 TiB"]

@@ -15,9 +15,12 @@ from gpucluster_node import slurm as node_slurm
 from gpucluster_node.power import booting, failing, in_flight
 
 from gpucluster.cli import jobs as jobs_verb
+from gpucluster.config import loads
 from gpucluster.following import causes, why
 from gpucluster.head import slurm
 from gpucluster.head.remote import Completed
+from gpucluster.job import SbatchRequest, load
+from gpucluster.layout import expand
 
 LINE = "%s|%s|%s|2|%s|0:00|1:00|x|N/A|digits|%s"
 ICE = "InsufficientInstanceCapacity: no g5.12xlarge in us-east-1a (g5.12xlarge); asked again every 15 s"
@@ -141,22 +144,39 @@ def test_many_jobs_are_asked_for_together(head: Head) -> None:
 def test_why_prints_the_cause_first() -> None:
     starting = job("7", "CONFIGURING", "train-1")
     assert list(why.waiting(starting, [], None, ["EC2 has not launched it"])) == [
-        "job 7 its nodes are starting on train-1",
+        "job 7 is starting on train-1",
         "EC2 has not launched it",
     ]
 
 
 @pytest.mark.parametrize(
-    ("state", "minutes", "told"), [("RUNNING", 14, True), ("RUNNING", 4, False), ("PENDING", 14, False)]
+    ("state", "minutes", "told"), [("RUNNING", 14, True), ("RUNNING", 0.5, False), ("PENDING", 14, False)]
 )
-def test_a_log_that_does_not_grow_is_named(head: Head, state: str, minutes: int, told: bool) -> None:
-    log = head.root / "log.txt"
-    log.touch()
-    then = ago(minutes).timestamp() - 5
-    os.utime(log, (then, then))
-    said = causes.quiet(head, job("7", state, "train-1"), str(log))
-    assert [line.partition(":")[0] for line in said] == [f"its log has not grown for {minutes} minutes"] * told
+def test_a_log_that_does_not_grow_is_named(head: Head, state: str, minutes: float, told: bool) -> None:
+    log, then = head.root / "log.txt", ago(minutes)
+    log.write_text("[0 train-1] step 1\n[3 train-2] step 2 of 9\n[launcher] a warning\n")
+    os.utime(log, (then.timestamp(), then.timestamp()))
+    expected = [
+        f"its log has not grown for {minutes:.0f} min, since {then:%H:%M:%S} UTC",
+        "the last line of a rank: [3 train-2] step 2 of 9",
+    ]
+    assert causes.quiet(head, job("7", state, "train-1"), str(head.root))[:2] == expected * told
     assert causes.quiet(head, job("7", "RUNNING", "train-1"), str(head.root / "none")) == []
+
+
+@pytest.mark.parametrize("element", ["", "3"])
+def test_the_time_after_which_a_job_that_hangs_ends_is_named(head: Head, element: str) -> None:
+    """With the script that `submit` writes; an array's element has it in the folder above."""
+    partition = "{name: train, instance_types: [g5.12xlarge], max_nodes: 4}"
+    layout = expand(loads(f"name: Test\nregion: us-east-1\npartitions: [{partition}]\n"))
+    spec = load(layout, flags={"command": ("true",), "hang_timeout": "90m"})
+    (head.root / "job.sbatch").write_text(SbatchRequest.from_spec(spec, layout, "/jobs/j").materialize())
+    log = head.root / element / "log.txt"
+    log.parent.mkdir(exist_ok=True)
+    log.touch()
+    os.utime(log, (ago(30).timestamp(),) * 2)
+    said = causes.quiet(head, job("7", "RUNNING", "train-1"), str(log.parent))
+    assert "hang_timeout ends it after 1:30:00 in which no rank prints a line" in said
 
 
 def test_a_job_that_starts_again_hears_which_node_failed(head: Head) -> None:

@@ -124,7 +124,7 @@ class Breaking(InProcessRemote):
         if self.asked == 4:
             self.back()
         if self.asked in (3, 6):
-            raise RemoteError("`squeue` on the head node: the connection broke")
+            raise RemoteError("the connection to the head node broke")
         return super().run(argv, **more)
 
 
@@ -140,7 +140,7 @@ def test_waiting_outlasts_a_head_node_that_does_not_answer(
     found = asyncio.run(run.wait_async(60, told.append)) if is_async else run.wait(60, told.append)
     assert found.succeeded
     assert "Unable to contact slurm controller" in told[0]
-    assert told[1].startswith("`squeue` on the head node: the connection broke")
+    assert told[1].startswith("the connection to the head node broke")
     assert told[-1] == "the head node answers again"
 
 

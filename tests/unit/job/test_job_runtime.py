@@ -43,7 +43,7 @@ def test_the_first_failure_that_no_peer_explains_is_the_cause(tmp_path: Path, mo
     [
         (1, ["a", "b", " "], "b"),
         (1, ["Traceback (most recent call last):", "  File x", "ValueError: x", "noise"], "ValueError: x"),
-        (137, ["last"], "killed by SIGKILL, last line: last (the kernel does that when memory runs out)"),
+        (137, ["last"], "killed by SIGKILL, last line: last"),
         (139, [], "killed by SIGSEGV"),
         (255, ["sys.exit(-1)"], "sys.exit(-1)"),
         (3, [], "it printed nothing"),
@@ -51,6 +51,24 @@ def test_the_first_failure_that_no_peer_explains_is_the_cause(tmp_path: Path, mo
 )
 def test_why_a_program_ended(code: int, lines: list[str], why: str) -> None:
     assert reason(code, lines) == why
+
+
+@pytest.mark.parametrize(
+    ("code", "lines", "why"),
+    [
+        (137, ["step 7"], "out of memory: the kernel killed it, last line: step 7"),
+        (137, [], "out of memory: the kernel killed it"),
+        (139, [], "killed by SIGSEGV"),
+        (
+            1,
+            ["RuntimeError: DataLoader worker (pid 9) is killed by signal: Killed."],
+            "RuntimeError: DataLoader worker (pid 9) is killed by signal: Killed. "
+            "(memory ran out: the kernel killed a process on this node)",
+        ),
+    ],
+)
+def test_why_a_program_ended_on_a_node_whose_memory_ran_out(code: int, lines: list[str], why: str) -> None:
+    assert reason(code, lines, short=True) == why
 
 
 def test_a_reason_is_one_line_of_bounded_length() -> None:
@@ -186,3 +204,14 @@ def test_an_end_that_ec2_has_announced_explains_only_the_loss_of_that_node(
     monkeypatch.setattr(ending, "_shown", lambda settings: shown)
     settings: Any = SimpleNamespace(job_id="7", runs_before=0, log=tmp_path / "log.txt")
     assert ending.stop_reason(settings, 0, lost) == reason_.format(at)
+
+
+def test_an_elastic_job_that_survived_an_announced_end_is_cancelled_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The comment stays, because the job is the same run."""
+    shown = "JobId=7 JobName=x AdminComment=run 0: spot-2 was lost: spot: at 2026-01-31T12:00:00Z Restarts=0 "
+    monkeypatch.setattr(ending, "_shown", lambda settings: shown)
+    settings: Any = SimpleNamespace(job_id="7", runs_before=0, log=tmp_path / "log.txt")
+    assert ending.stop_reason(settings, 0, None) == "spot-2 was lost: spot: at 2026-01-31T12:00:00Z"
+    assert ending.stop_reason(settings, 0, "spot-2", survives=True) == "cancelled"

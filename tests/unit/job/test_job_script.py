@@ -121,6 +121,13 @@ def test_jobs_ask_their_node_for_the_role_that_s3_access_gives_them():
         assert ("AWS_REGION=eu-west-1" in script.partition("export AWS_REGION=us-west-2")[0]) == wanted
 
 
+def test_horovod_does_not_end_a_job_whose_ranks_print():
+    """Its own limit counts how long ranks wait for each other, whatever they print: CheckForStalledTensors in
+    horovod/common/stall_inspector.cc."""
+    text = request(launcher="horovodrun", hang_timeout="30:00").materialize()
+    assert "export HOROVOD_STALL_CHECK_DISABLE=1\n" in text and "STALL_SHUTDOWN" not in text
+
+
 def test_launchers_and_their_files_are_there():
     assert DEFAULT in LAUNCHERS
     forms = [*LAUNCHERS.values(), *VARIANTS.values()]

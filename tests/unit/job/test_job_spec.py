@@ -166,6 +166,23 @@ def test_a_signal_needs_no_time_limit_where_ec2_announces_the_end_of_nodes(purch
     assert load(layout, flags={"command": ("true",), "signal": "USR1@600"}).signal == "USR1@600"
 
 
+@pytest.mark.parametrize(("nodes", "fits"), [(2, True), (3, False)])
+def test_a_job_whose_nodes_cost_more_than_the_partition_may_is_refused(nodes: int, fits: bool) -> None:
+    """As the head node counts: with the most expensive type."""
+    partition = "{name: train, instance_types: [g5.xlarge, g5.8xlarge], max_nodes: 4, max_usd_per_hour: 5}"
+    layout = expand(
+        loads(f"name: Test\nregion: us-east-1\nsoftware: {{containers: true}}\npartitions: [{partition}]\n")
+    )
+    flags = {"command": ("true",), "nodes": nodes, "gpus_per_node": 1}
+    if fits:
+        assert load(layout, flags=flags).nodes == nodes
+        return
+    assert problems(lambda **given: load(layout, flags=given), **flags) == [
+        "--nodes: 3 nodes of train cost 7.34 USD an hour, and its max_usd_per_hour is 5: the job would never start"
+        " | ask for at most 2, or raise max_usd_per_hour in cluster.yaml"
+    ]
+
+
 def test_every_problem_is_said_at_once():
     got = problems(spec, time="x", nodes=9, partition="train", launcher="nope")
     assert [problem.partition(":")[0] for problem in got] == ["--time", "--nodes", "--launcher"]
@@ -267,8 +284,23 @@ def test_a_file_that_is_no_job(tmp_path, text):
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(JobSpecError, match="no such file"):
+    with pytest.raises(JobSpecError, match="no such file\n  hint: `gpucluster init --template hello` writes"):
         load(LAYOUT, tmp_path / "none.yaml")
+
+
+def test_a_file_in_another_encoding(tmp_path):
+    (tmp_path / "job.yaml").write_bytes("command: [python]  # Zürich\n".encode("latin-1"))
+    with pytest.raises(JobSpecError, match="job.yaml: error: is not UTF-8 text: byte 22 is 0xfc$"):
+        load(LAYOUT, tmp_path / "job.yaml")
+
+
+def test_one_node_and_one_gpu_are_not_plural():
+    text = "name: T\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.xlarge], max_nodes: 1}]\n"
+    flags = {"command": ("python", "train.py"), "nodes": 2, "gpus_per_node": 2}
+    assert [each.partition(" | ")[0] for each in problems(load, expand(loads(text)), flags=flags)] == [
+        "--nodes: the partition train has at most 1 node, got 2",
+        "--gpus-per-node: a node of train (g5.xlarge) has 1 GPU, got 2",
+    ]
 
 
 def test_horovodrun_needs_a_cluster_with_horovod():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gpucluster.cli import main
 from gpucluster.config import loads
 from gpucluster.errors import JobSpecError, UsageError
 from gpucluster.job import load
@@ -16,12 +17,11 @@ from gpucluster.submission import packages
 from gpucluster.submission.requirements import lines
 from gpucluster_job import overlay
 
-LAYOUT = expand(
-    loads(
-        "name: Test\nregion: us-east-1\nsoftware: {containers: true}\n"
-        "partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
-    )
+CLUSTER = (
+    "name: Test\nregion: us-east-1\nsoftware: {containers: true}\n"
+    "partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
 )
+LAYOUT = expand(loads(CLUSTER))
 
 
 def asked(folder: Path, environment: str = "torch", **flags):
@@ -48,6 +48,34 @@ def test_a_requirements_file_as_pip_reads_it(tmp_path):
         ("rich>=13; python_version < '3'", "requirements.txt:9"),
         ("timm", "requirements"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"with": ("torchvision",)}, "torchvision"),
+        ({"setup": ("pip install .",)}, "setup: pip install ."),
+        ({"with": ("timm", "tqdm"), "setup": ("pip install .",)}, "timm, tqdm; setup: pip install ."),
+        ({"with": tuple(f"p{each}" for each in range(12))}, "p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, 2 more"),
+    ],
+)
+def test_a_dry_run_names_the_packages_and_their_environment(
+    tmp_path, monkeypatch, capsys, more: dict[str, tuple[str, ...]], told: str
+) -> None:
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    (tmp_path / "train.py").touch()
+    monkeypatch.chdir(tmp_path)
+    words = [word for key, values in more.items() for value in values for word in (f"--{key}", value)]
+    assert main(["submit", *words, "--dry-run", "--", "python", "train.py"]) == 0
+    out, err = capsys.readouterr()
+    assert err == f"packages on top of the environment torch: {told}\n"
+    assert out.startswith("#!/usr/bin/env bash\n")
+
+
+def test_the_sentence_has_no_options_of_pip(tmp_path):
+    (tmp_path / "requirements.txt").write_text("--index-url https://me:password@example.com/simple\ntimm\n")
+    found = asked(tmp_path, requirements=("requirements.txt",))
+    assert found.sentence() == "packages on top of the environment torch: timm"
 
 
 def test_files_as_editors_leave_them(tmp_path):

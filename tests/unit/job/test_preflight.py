@@ -43,6 +43,12 @@ def test_healthy_nodes_have_no_findings() -> None:
     assert verdict.summary == "2 nodes, 8 GPUs each, 4 EFA interfaces each, clocks within 1 ms, they reach each other"
 
 
+def test_one_gpu_and_one_interface_are_not_plural() -> None:
+    one = {"gpus": 1, "efa_interfaces": 1}
+    verdict = judged(report(1, **one), report(2, **one), gpus=1, efa_interfaces={"p4d.24xlarge": 1})
+    assert verdict.summary.startswith("2 nodes, 1 GPU each, 1 EFA interface each, clocks within ")
+
+
 LOST = "OSError: no connection to 10.0.0.1 port 20001 in 90 s: [Errno 110] Connection timed out"
 ALONE = "TimeoutError: 0 of 1 other nodes came in 90 s"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,26 @@ def test_a_node_that_is_tried_again_needs_nobody():
 
 
 @pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        (364.9, "Slurm cannot say when it will start: a job before it has no time limit"),
+        (40, "expected to start at "),
+    ],
+)
+def test_a_start_after_a_job_without_a_limit_is_no_date(days: float, said: str) -> None:
+    start = datetime.now() + timedelta(days=days)
+    (job,) = slurm.parse_jobs(f"9|PENDING|train|4||0:00|UNLIMITED|x|{start:%Y-%m-%dT%H:%M:%S}|big|(Resources)\n")
+    assert list(why.waiting(job, []))[-1].startswith(said)
+
+
+@pytest.mark.parametrize("start", ["Tomorr 11:30", "2026-11-25T10:00:00+0000"])
+def test_a_start_in_another_format(start: str) -> None:
+    """man squeue, SLURM_TIME_FORMAT: `relative` prints the weekday, the day or `Tomorr`; `%FT%T%z` has an offset."""
+    (job,) = slurm.parse_jobs(f"9|PENDING|train|4||0:00|UNLIMITED|x|{start}|big|(Resources)\n")
+    assert list(why.waiting(job, []))[-1] == f"expected to start at {start}"
+
+
+@pytest.mark.parametrize(
     ("text", "refusal"),
     [
         ("sbatch: error: Invalid --signal specification\n", "Invalid --signal specification"),
@@ -210,9 +231,10 @@ def test_why_it_failed():
     ending = Ending("FAILED", {"exit_code": 3, "failed_rank": 1, "failed_node": "train-2", "reason": "ValueError: x"})
     assert list(why.ended("7", ending, ["[1 train-2] x"])) == [
         "job 7 failed: rank 1 on train-2 exited with code 3: ValueError: x",
-        "the end of its log:",
+        "the last lines of rank 1:",
         "  [1 train-2] x",
     ]
+    assert list(why.ended("7", ending, ["[launcher] x"]))[1] == "the end of its log:"
     lost = Ending("FAILED", {"exit_code": 1, "failed_rank": "server-0", "failed_node": "ps-1", "reason": "MemoryError"})
     assert lost.sentence("7") == "job 7 failed: server-0 on ps-1 exited with code 1: MemoryError"
     assert list(why.ended("7", Ending("TIMEOUT", {}), [])) == ["job 7 reached its time limit"]

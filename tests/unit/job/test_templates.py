@@ -37,7 +37,8 @@ def test_a_templates_files_are_accepted_unchanged(
     monkeypatch.chdir(folder / name)
     assert main(["validate"]) == 0, capsys.readouterr().err
     assert main(["submit", "job.yaml", "--dry-run"]) == 0, capsys.readouterr().err
-    assert capsys.readouterr().err == ""
+    told = capsys.readouterr().err.splitlines()
+    assert [line for line in told if not line.startswith("packages on top of the environment torch: ")] == []
     programs = list(Path().glob("*.py"))
     assert programs
     for program in programs:

@@ -59,7 +59,7 @@ def reads(path: Path) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     ("kind", "called"),
-    [(fleet.Fleet, {"cluster", "fleet", "load()"}), (fleet.Partition, {"partition"})],
+    [(fleet.Fleet, {"cluster", "fleet", "load()"}), (fleet.Partition, {"partition", "found"})],
     ids=["Fleet", "Partition"],
 )
 def test_each_field_of_the_fleet_is_read_by_some_program(kind: type, called: set[str]) -> None:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from gpucluster_node import slurm
+from gpucluster_node import aws_api, slurm
 from gpucluster_node.lustre import for_jobs, staging
 from gpucluster_node.lustre import users as lustre_users
 from gpucluster_node.lustre.directives import parse
 from gpucluster_node.lustre.users import Place, State
 
-REQUEST = {"FileSystemType": "LUSTRE", "Tags": [{"Key": "Name", "Value": "Mine-fsx"}]}
+# boto3 1.34.46, which is Ubuntu 24.04's, refuses a request with LustreConfiguration's MetadataConfiguration.
+REQUEST = {
+    "FileSystemType": "LUSTRE",
+    "LustreConfiguration": {"MetadataConfiguration": {"Mode": "AUTOMATIC"}},
+    "Tags": [{"Key": "Name", "Value": "Mine-fsx"}],
+}
 PRIVATE = f"{for_jobs.PRIVATE}/data-fsx"
 LINKS = [{"FileSystemPath": "/data"}, {"FileSystemPath": "/results"}]
 
@@ -32,10 +37,14 @@ class PlayedFsx:
     tokens: dict[str, str] = field(default_factory=dict)
     refuse: str = ""
 
-    def create_file_system(self, ClientRequestToken: str, **request: Any) -> Any:
+    def call(self, service: str, body: bytes, headers: Mapping[str, str], tries: int) -> str:
+        """In place of `aws_api.call`."""
         if self.refuse:
-            error = {"Error": {"Code": self.refuse, "Message": "You have reached your limit."}}
-            raise ClientError(error, "CreateFileSystem")
+            raise aws_api.Refused(400, f"{self.refuse}: You have reached your limit.")
+        assert (service, headers["x-amz-target"]) == ("fsx", "AWSSimbaAPIService_v20180301.CreateFileSystem")
+        return json.dumps(self.create_file_system(**json.loads(body)))
+
+    def create_file_system(self, ClientRequestToken: str, **request: Any) -> Any:
         assert request == REQUEST
         made = self.tokens.setdefault(ClientRequestToken, f"fs-{len(self.tokens) + 1}")
         self.systems.setdefault(made, "CREATING")
@@ -50,7 +59,9 @@ class PlayedFsx:
         return {"FileSystems": [{**shown, "LustreConfiguration": {"MountName": "abc"}}]}
 
     def get_paginator(self, _: str) -> Any:
-        listed = [{"FileSystemId": each, "Lifecycle": state, **REQUEST} for each, state in self.systems.items()]
+        listed = [
+            {"FileSystemId": each, "Lifecycle": state, "Tags": REQUEST["Tags"]} for each, state in self.systems.items()
+        ]
         return type("Pages", (), {"paginate": lambda _: [{"FileSystems": []}, {"FileSystems": listed}]})()
 
     def describe_data_repository_associations(self, **_: Any) -> Any:
@@ -121,6 +132,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
         made.at_look()
         return made.left
 
+    monkeypatch.setattr(aws_api, "call", fsx.call)
     monkeypatch.setattr(for_jobs, "not_exported", look)
     mounts = set[str]()
 
@@ -254,6 +266,20 @@ def test_a_refusal_by_fsx_is_reported_and_retried(stage: Stage) -> None:
     stage.fsx.refuse = ""
     stage.step(2, seconds=60)
     assert (stage.state.file_system_id, stage.state.reason) == ("fs-1", "")
+
+
+def test_a_call_that_nobody_answers_is_soon_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = []
+
+    def nobody_answers(*_: object) -> str:
+        tries.append(1)
+        raise TimeoutError
+
+    monkeypatch.setattr(aws_api, "_call_once", nobody_answers)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    with pytest.raises(TimeoutError):
+        for_jobs.fsx.create(REQUEST, "token")
+    assert len(tries) == 3
 
 
 def test_a_retry_uses_the_current_settings(stage: Stage) -> None:

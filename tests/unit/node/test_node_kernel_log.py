@@ -16,8 +16,7 @@ LINES = (Path(__file__).resolve().parents[2] / "data/health/xid.txt").read_text(
 WHY = "health: Xid 79 of GPU 0000:06:00: the GPU has fallen off the bus"
 ONE_GPU = "health: Xid 95 of GPU 0000:01:00: an uncontained memory error"
 
-# cat /proc/driver/nvidia/gpus/0000:62:00.0/information: H100, driver 535.129.03; from notes in a public
-# GitHub repository (name not recorded).
+# cat /proc/driver/nvidia/gpus/0000:62:00.0/information: H100, driver 535.129.03; from notes on GitHub.
 # The driver's source has "Device Minor: \t %u" (kernel-open/nvidia/nv-procfs.c).
 INFORMATION = """\
 Model: \t\t NVIDIA H100 80GB HBM3
@@ -28,8 +27,7 @@ Device Minor: \t 5
 GPU Excluded:\t No
 """
 
-# scontrol show job -d, only the lines that are parsed: a DGX's job, from logs in two public GitHub
-# repositories (names not recorded).
+# scontrol show job -d, only the lines that are parsed: a DGX's job, from logs on GitHub.
 DETAILS = """\
 JobId={job} JobName=bash
    UserId=testuser(1002) GroupId=testuser(1002) MCS_label=N/A

@@ -91,6 +91,8 @@ def test_instances_cost_their_list_price() -> None:
 
     running = [instance("g5.xlarge", "train"), instance("g5.xlarge", "train"), instance("new.type", "big-gpu")]
     assert publish.prices(running, {"g5.xlarge": 1.006}) == {"train": 2.012, "big-gpu": 0.0}
+    by_hand = {"InstanceType": "g5.xlarge", "Tags": [{"Key": "gpucluster:role", "Value": "compute"}]}
+    assert publish.prices([by_hand], {"g5.xlarge": 1.006}) == {"none": 1.006}, "CloudWatch refuses an empty dimension"
 
 
 def test_a_heartbeat_and_a_total_are_always_sent() -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import http.server
 import itertools
 import json
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -19,7 +16,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from gpucluster_node import aws, dns, ec2, fleet, rates, refusals, slurm, states
+from gpucluster_node import aws, dns, ec2, fleet, names, rates, refusals, slurm
 from gpucluster_node.power import in_flight, launch, reconcile, resume, shortage
 
 BOOTSTRAP = Path(in_flight.__file__).parents[2]
@@ -47,6 +44,7 @@ class World:
         self.down: dict[str, str] = {}
         self.refused: tuple[str, ...] = ()
         self.meanwhile: Callable[[str], None] = lambda action: None
+        self.has_launch_indexes = True
         self._lock = threading.Lock()
 
     def _called(self, action: str) -> None:
@@ -70,14 +68,15 @@ class World:
             "State": {"Name": "pending"},
             "PrivateIpAddress": f"10.0.{number // 250}.{number % 250}",
             "LaunchTime": START.replace(tzinfo=UTC),
-            "AmiLaunchIndex": index,
+            "AmiLaunchIndex": index if self.has_launch_indexes else 0,
         }
         self.launched[made["InstanceId"]] = made
         return made
 
     def create_tags(self, Resources: list[str], Tags: list[dict[str, str]]) -> None:
         self._called("CreateTags")
-        self.tags[Resources[0]] = next(tag["Value"] for tag in Tags if tag["Key"] == ec2.NODE_TAG)
+        (value,) = (tag["Value"] for tag in Tags if tag["Key"] == names.TAG)
+        self.tags |= dict.fromkeys(Resources, value)
 
     def terminate_instances(self, InstanceIds: list[str]) -> None:
         self._called("TerminateInstances")
@@ -107,11 +106,15 @@ class World:
             known = list(self.launched.values())
         tags = dict(self.tags)
         return [
-            ec2._instance({**each, "Tags": [{"Key": ec2.NODE_TAG, "Value": tags[each["InstanceId"]]}]})
+            ec2._instance({**each, "Tags": [{"Key": names.TAG, "Value": tags[each["InstanceId"]]}]})
             if each["InstanceId"] in tags
             else ec2._instance(each)
             for each in known
         ]
+
+    def named(self) -> list[str]:
+        """The nodes that are instances."""
+        return sorted(each.node for each in self.instances() if each.node)
 
 
 @pytest.fixture
@@ -128,7 +131,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
 
 def run(world: World, jobs: dict[int, str]) -> None:
     nodes = run_left(world, jobs)
-    assert sorted(world.tags.values()) == sorted(node for node in nodes if node not in world.down)
+    assert world.named() == sorted(node for node in nodes if node not in world.down)
     assert len(world.launched) == len(world.tags), "an instance without a name"
 
 
@@ -153,7 +156,18 @@ def test_an_array_of_64_is_one_launch(world: World) -> None:
 def test_a_job_of_1000_nodes_is_one_launch(world: World) -> None:
     run(world, {1: "train-[1-1000]"})
     assert (world.calls["RunInstances"], world.calls["ChangeResourceRecordSets"]) == (1, 2)
-    assert (world.calls["CreateTags"], world.calls["scontrol"]) == (1000, 10)
+    assert (world.calls["CreateTags"], world.calls["scontrol"]) == (2, 10)
+
+
+def test_nodes_between_busy_ones_are_named_in_a_few_calls(world: World) -> None:
+    run(world, {1: ",".join(f"train-{number}" for number in range(1, 1000, 2))})
+    assert world.calls["CreateTags"] <= 12
+
+
+def test_without_launch_indexes_each_instance_is_named_by_a_call(world: World) -> None:
+    world.has_launch_indexes = False
+    run(world, {1: "small-[1-20]"})
+    assert world.calls["CreateTags"] == 20
 
 
 def test_jobs_are_launched_side_by_side_and_their_addresses_written_together(world: World) -> None:
@@ -232,7 +246,7 @@ def test_a_node_refused_by_slurm_does_not_affect_others(world: World) -> None:
         patch.setattr(slurm, "_run", refuse)
         run_left(world, {number: f"train-{number}" for number in range(1, 5)})
     assert list(world.down) == ["train-2"]
-    assert sorted(world.tags.values()) == ["train-1", "train-3", "train-4"]
+    assert world.named() == ["train-1", "train-3", "train-4"]
 
 
 def test_dns_changes_that_succeed_at_the_second_call_terminate_nothing(world: World) -> None:
@@ -286,7 +300,7 @@ def test_a_launch_that_waits_for_capacity_ends_when_slurm_powers_the_node_down(
     monkeypatch.setattr(launch.Launcher, "wait_for_room", wait)
     world.refused = ("lt-a", "lt-b", "lt-c")
     run_left(world, {1: "train-1", 2: "train-2", 3: "train-3"})
-    assert (list(world.tags.values()), world.down) == (["train-1"], {})
+    assert (world.named(), world.down) == (["train-1"], {})
 
 
 @pytest.mark.parametrize("jobs", [16, 64])
@@ -306,72 +320,8 @@ def test_reconcile_ignores_nodes_that_resume_is_launching(world: World, jobs: in
     world.meanwhile = look
     run(world, {number: f"train-[{2 * number - 1}-{2 * number}]" for number in range(1, jobs + 1)})
     look("after it")
-    assert len(looks) > 4 * jobs
+    assert len(looks) > 3 * jobs
     assert done == []
-
-
-def test_nodes_of_a_killed_resume_are_handled_by_reconcile(tmp_path: Path) -> None:
-    code = (
-        "import sys, time, pathlib; from gpucluster_node.power import in_flight;"
-        "record = in_flight.Record(['train-1', 'train-2', 'train-3'], pathlib.Path(sys.argv[1]));"
-        "record.done(['train-2']); print('ready', flush=True); time.sleep(60)"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(BOOTSTRAP)}
-    argv = [sys.executable, "-c", code, str(tmp_path)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment) as program:
-        assert program.stdout is not None
-        assert program.stdout.readline() == "ready\n"
-        assert in_flight.nodes(tmp_path) == {"train-1", "train-3"}
-        program.kill()
-    assert in_flight.nodes(tmp_path) == frozenset()
-    assert list(tmp_path.glob("*.json")) == [], "a stale file is removed"
-
-    seen, nodes = reconcile.Seen(), powering_up(["train-1"])
-    assert reconcile.decide(CLUSTER, nodes, [], seen, START) == []
-    (action,) = reconcile.decide(CLUSTER, nodes, [], seen, START + states.LAUNCH_GRACE)
-    assert (action.verb, action.name) == ("down", "train-1")
-
-
-def test_marks_of_several_programs_are_separate(tmp_path: Path) -> None:
-    assert in_flight.nodes(tmp_path / "none") == frozenset()
-    record = in_flight.Record(["train-1", "train-2"], tmp_path)
-    (tmp_path / "1.json").write_text('["train-9"]')
-    assert in_flight.nodes(tmp_path) == {"train-1", "train-2"}
-    record.done(["train-1"])
-    assert in_flight.nodes(tmp_path) == {"train-2"}
-    record.close()
-    assert in_flight.nodes(tmp_path) == frozenset()
-
-
-def test_unnamed_instances_are_terminated_only_while_no_resume_runs() -> None:
-    unnamed = [ec2.Instance("i-1", "pending", None, START.replace(tzinfo=UTC), None, None)]
-    for launching, ended in (({"train-7"}, []), (set(), ["i-1"])):
-        seen = reconcile.Seen()
-        reconcile.decide(CLUSTER, [], unnamed, seen, START, launching=launching)
-        later = reconcile.decide(CLUSTER, [], unnamed, seen, START + timedelta(hours=1), launching=launching)
-        assert [action.name for action in later] == ended
-
-
-def test_an_unnamed_instance_older_than_every_resume_is_terminated(tmp_path: Path) -> None:
-    """Programs follow one another on a busy cluster: one of them may always run."""
-    assert in_flight.since(tmp_path) is None
-    (tmp_path / "1.json").write_text("stale")
-    before = datetime.now(UTC)
-    record = in_flight.Record(["train-7", "train-8"], tmp_path)
-    record.done(["train-8"])
-    began = in_flight.since(tmp_path)
-    assert began is not None and before <= began <= datetime.now(UTC)
-    old, new = (
-        ec2.Instance(name, "pending", None, began + timedelta(seconds=seconds), None, None)
-        for name, seconds in (("i-old", -120), ("i-new", 1))
-    )
-    seen = reconcile.Seen()
-    for minutes in (0, 2):
-        now = START + timedelta(minutes=minutes)
-        actions = reconcile.decide(CLUSTER, [], [old, new], seen, now, launching=["train-7"], since=began)
-    assert [(action.verb, action.name) for action in actions] == [("terminate", "i-old")]
-    record.close()
-    assert in_flight.since(tmp_path) is None
 
 
 def test_a_bucket_lets_a_burst_through_and_then_its_rate() -> None:

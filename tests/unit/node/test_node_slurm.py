@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from gpucluster_node import retry, slurm
@@ -14,7 +15,7 @@ LINE = (
 
 def test_parse_nodes_reads_states_and_reason() -> None:
     (node,) = slurm.parse_nodes(LINE + "\n\n")
-    assert node.name == "train-1"
+    assert (node.name, node.address) == ("train-1", "10.0.1.5")
     assert node.states == {"DOWN", "CLOUD", "POWERING_UP"}
     why = "step=mpi line=5: no mpirun (log /var/log/gpucluster/boot.log); next try in 300 s"
     assert node.reason == why
@@ -47,9 +48,8 @@ def test_update_argv() -> None:
 
 
 def at(reason: str, seconds_ago: int) -> tuple[slurm.Node, datetime]:
-    return slurm.Node("train-1", frozenset({"DOWN"}), reason, datetime(2026, 1, 1)), datetime(
-        2026, 1, 1, 0, 0, seconds_ago
-    )
+    since = datetime(2026, 1, 1)
+    return slurm.Node("train-1", frozenset({"DOWN"}), reason, since), since + timedelta(seconds=seconds_ago)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,7 @@ def at(reason: str, seconds_ago: int) -> tuple[slurm.Node, datetime]:
         (retry.reason("no capacity", 30), 30, True),
         ("bad GPU, do not touch", 59, False),
         ("Not responding", 59, False),
+        ("Not responding", 60, True),
     ],
 )
 def test_a_failed_node_is_retried_at_the_time_in_its_reason(reason: str, seconds_ago: int, due: bool) -> None:
@@ -89,3 +90,23 @@ def test_jobs_that_slurm_requeued_and_that_wait_for_their_begin_time() -> None:
     found = slurm.parse_requeued(REQUEUED)
     assert [(job.job_id, sorted(job.partitions)) for job in found] == [("12", ["small"]), ("15", ["small", "train"])]
     assert found[0].begins - found[0].submitted == timedelta(seconds=121)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("echo 'slurm_reconfigure error: Socket timed out on send/recv operation' >&2; exit 1", slurm.UnansweredError),
+        ("sleep 60", slurm.UnansweredError),
+        ("echo 'slurm_reconfigure error: Unspecified error' >&2; exit 1", slurm.SlurmError),
+    ],
+)
+def test_a_call_without_an_answer_is_told_from_a_refused_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, kind: type[slurm.SlurmError]
+) -> None:
+    (tmp_path / "scontrol").write_text(f"#!/bin/sh\n{body}\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(slurm, "TIMEOUT_S", 1)
+    with pytest.raises(slurm.SlurmError) as caught:
+        slurm.reconfigure()
+    assert type(caught.value) is kind

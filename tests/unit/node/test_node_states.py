@@ -65,7 +65,7 @@ def in_world(state: states.Words) -> list[Action]:
     one = node(of_slurm, ours)
     instances = [] if of_ec2 in (states.NONE, states.ENDED) else [instance(one.name, of_ec2)]
     launching = [one.name] if ours == states.LAUNCHING else []
-    over = [one.name] if of_ec2 == states.ENDED else []
+    over = {one.name: "terminated"} if of_ec2 == states.ENDED else {}
     seen, found = Seen(), list[Action]()
     for seconds in (0, 100):
         now = NOW + timedelta(seconds=seconds)

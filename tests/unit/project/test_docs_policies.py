@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,13 @@ from pathlib import Path
 import botocore.session
 import pytest
 from botocore import xform_name
+from moto.ec2.models import ec2_backends
+
+from localcloud.clients import ACCOUNT_ID
+from localcloud.ec2.authorization import instance_connect
+from localcloud.identity.permissions import ALLOWED, evaluate
+from localcloud.pace.hooks import Pace
+from localcloud.protocol.calls import Call
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = sorted((ROOT / "gpucluster").rglob("*.py"))
@@ -61,7 +69,7 @@ def test_the_deployers_policy_allows_every_call() -> None:
     assert {action for action in actions() if not any(fnmatchcase(action, pattern) for pattern in allowed)} == set()
 
 
-@pytest.mark.parametrize("policy", ["deployer.json", "jobs.json"])
+@pytest.mark.parametrize("policy", ["deployer.json", "jobs.json", "user.json"])
 def test_no_policy_has_an_action_without_a_call(policy: str) -> None:
     # CDK assumes roles; the tunnel is opened by a signed URL; an image is tagged as it is made; waiters ask for states.
     others = {"sts:AssumeRole", "ec2-instance-connect:OpenTunnel", "ec2:CreateTags", "budgets:DescribeBudgetAction"}
@@ -72,3 +80,43 @@ def test_no_policy_has_an_action_without_a_call(policy: str) -> None:
 def test_the_submitters_policy_allows_reaching_the_head() -> None:
     reach = {"ec2-instance-connect:OpenTunnel", "ec2-instance-connect:SendSSHPublicKey", "ssm:GetParameter"}
     assert reach | {"cloudformation:DescribeStacks", "ec2:DescribeInstances"} <= granted("jobs.json")
+
+
+@pytest.fixture
+def tagged() -> Iterator[None]:
+    """A head node and an endpoint of two clusters."""
+    tags = ec2_backends[ACCOUNT_ID]["us-east-1"].tags
+    own = {"i-1": "GpuCluster", "eice-1": "GpuCluster", "i-2": "Other", "eice-2": "Other"}
+    for each, cluster in own.items():
+        tags[each] = {"gpucluster:cluster": cluster}
+    yield
+    for each in own:
+        del tags[each]
+
+
+def push(instance: str, user: str) -> Call:
+    body = {"InstanceId": instance, "InstanceOSUser": user, "SSHPublicKey": "ssh-ed25519 AAAA"}
+    return Call("ec2-instance-connect", "us-east-1", "SendSSHPublicKey", "", {}, json.dumps(body).encode())
+
+
+def open_tunnel(endpoint: str, port: str = "22") -> Call:
+    form = {"instanceConnectEndpointId": endpoint, "remotePort": port}
+    return Call("ec2-instance-connect", "us-east-1", "OpenTunnel", "", form)
+
+
+@pytest.mark.parametrize(
+    ("call", "allowed"),
+    [
+        (push("i-1", "ada"), True),
+        (push("i-1", "ubuntu"), False),
+        (push("i-1", "ben"), False),
+        (push("i-2", "ada"), False),
+        (open_tunnel("eice-1"), True),
+        (open_tunnel("eice-1", "3389"), False),
+        (open_tunnel("eice-2"), False),
+    ],
+)
+def test_a_users_policy_opens_one_account_of_one_cluster(tagged: None, call: Call, allowed: bool) -> None:
+    policy = json.loads((ROOT / "docs" / "policies" / "user.json").read_text())
+    (check,) = instance_connect(Pace(lambda profile: []), call)
+    assert (evaluate([policy], check.action, check.resource, check.keys) == ALLOWED) is allowed

@@ -1,4 +1,4 @@
-"""README's figures and links are the code's."""
+"""What README and the pages show is what the code has and prints."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpucluster.cli import main
 from gpucluster.cluster import plan
 from gpucluster.config import load
 from gpucluster.hardware import prices
@@ -48,3 +49,15 @@ def test_every_test_that_a_page_names_exists(page: str) -> None:
     known = {path.name for folder in ("tests", "localcloud/tests") for path in (ROOT / folder).rglob("test_*.py")}
     named = set(re.findall(r"test_[a-z0-9_]+\.py", (ROOT / "docs" / page).read_text()))
     assert named and named <= known
+
+
+def test_validate_prints_what_a_page_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = (ROOT / "docs/asks.md").read_text().partition("$ gpucluster validate\n")[2].partition("```")[0]
+    lines = ["name: GpuCluster", "region: us-east-1", "partitions:"]
+    lines += ["  - name: train", "    instance_types: [g5.12xlrge]", "    max_node: 4"]
+    (tmp_path / "cluster.yaml").write_text("\n".join(lines))
+    monkeypatch.chdir(tmp_path)
+    assert main(["validate"]) == 2
+    assert capsys.readouterr().err == shown

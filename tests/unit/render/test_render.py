@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -134,6 +135,25 @@ def test_partitions_idle_times_and_always_on_nodes() -> None:
         f"PartitionName=big Nodes=big-1 Default=NO MaxTime=INFINITE SuspendTime=600 {up}",
         f"PartitionName=ps Nodes=ps-[1-2] Default=NO MaxTime=INFINITE SuspendTime=600 {up}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("partition", "has_tree"),
+    [
+        ("instance_types: [p4d.24xlarge], min_nodes: 2", True),
+        ("instance_types: [p4d.24xlarge], min_nodes: 1", False),
+        ("instance_types: [g5.48xlarge], min_nodes: 4", False),
+    ],
+)
+def test_slurm_gets_a_tree_of_switches_if_nodes_with_a_known_place_stay_on(partition: str, has_tree: bool) -> None:
+    train = "  - {name: train, instance_types: [g5.xlarge], max_nodes: 8}\n"
+    files = bundle(f"{train}  - {{name: big, {partition}, max_nodes: 4}}\n")
+    assert ("TopologyPlugin=topology/tree" in files["slurm/slurm.conf"]) == has_tree
+    nodes = "train-[1-8],big-[1-4]"
+    tree = f"# My-Cluster: {nodes}\nSwitchName=cluster Nodes={nodes}\n"
+    assert files.get("slurm/topology.conf") == (tree if has_tree else None)
+    big = json.loads(files["fleet.json"])["partitions"][1]
+    assert big.get("topology", False) == ("p4d" in partition)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ REFERENCE = "examples/reference.yaml"
 UNEXERCISED = {
     ("ComputeRole", "sts:AssumeRole"): "nodes take the role of s3_access for their jobs; the recorded run has none",
     ("HeadRole", "sts:AssumeRole"): "the head node takes it for the people who work there",
+    ("HeadRole", "ec2:DescribeInstanceTopology"): "only for types whose place EC2 tells; test_topology.py boots them",
     ("StorageJobsRole", "s3:ListBucket"): "what users' jobs do with the prefixes that s3_access gives them",
     ("StorageJobsRole", "s3:GetObject"): "what users' jobs do with the prefixes that s3_access gives them",
 }

@@ -63,6 +63,12 @@ def test_daily_snapshots_are_of_this_volume_alone(template_of: TemplateOf) -> No
     assert not of_type(template_of(cluster(", snapshot_days: 0")), POLICY)
 
 
+def test_a_volume_is_restored_from_the_named_snapshot(template_of: TemplateOf) -> None:
+    restored = only(template_of(cluster(", snapshot_id: snap-0123456789abcdef0")), "AWS::EC2::Volume")["Properties"]
+    empty = only(template_of(cluster()), "AWS::EC2::Volume")["Properties"]
+    assert restored == {**empty, "SnapshotId": "snap-0123456789abcdef0"}
+
+
 def test_alarms_recover_and_reboot_the_head(template: Template) -> None:
     (head,) = of_type(template, "AWS::EC2::Instance")
     remedies = {

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from gpucluster.config.checks.online.account import Account, deployed, zone
+from gpucluster.config.checks.online.images import ROOT_VOLUME_GIB
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.storage import FsxLustre
@@ -29,7 +30,6 @@ _ON_DEMAND = (("p", "L-417A185B"), ("g|gr|vt", "L-DB2E81BA"), ("[acdhimrtz]", "L
 _SPOT = (("p[2-4]", "L-7212CCBC"), ("p5", "L-C4BD4855"), ("g|gr|vt", "L-3819A6DF"), ("[acdhimrtz]", "L-34B43A08"))
 
 GP3_TIB = "L-7A658B76"
-ROOT_VOLUME_GIB = 100
 FSX_STORAGE_GIB = {
     "persistent-1": "L-C8640C82",
     "persistent-2": "L-8F1B9C74",

@@ -37,6 +37,7 @@ class Thing:
 
 VPC = Thing("ec2", "describe_vpcs", "VpcIds", "Vpcs", ("InvalidVpcID",))
 SUBNET = Thing("ec2", "describe_subnets", "SubnetIds", "Subnets", ("InvalidSubnetID",))
+SNAPSHOT = Thing("ec2", "describe_snapshots", "SnapshotIds", "Snapshots", ("InvalidSnapshot",))
 IMAGE = Thing("ec2", "describe_images", "ImageIds", "Images", ("InvalidAMIID",))
 GROUP = Thing("ec2", "describe_placement_groups", "GroupNames", "PlacementGroups", ("InvalidPlacementGroup.Unknown",))
 RESERVATION = Thing(

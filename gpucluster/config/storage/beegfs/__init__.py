@@ -6,6 +6,7 @@ from gpucluster.config.fields import Count, ExportTarget, FillSource
 from gpucluster.config.limits import Limit
 from gpucluster.config.outcome import Difference, Drain, Outcome, drain, in_place
 from gpucluster.config.storage.mount import TYPE, Cluster, Mount, Step
+from gpucluster.hardware.prices import Price
 
 
 def made_anew(difference: Difference, step: Step) -> Outcome:
@@ -41,8 +42,8 @@ class BeegfsRam(Mount):
     def summary(self) -> str:
         return f"{self.mount}: BeeGFS, {self.gib_per_node} GiB of memory of each node of {self.partition}"
 
-    def usd_per_hour(self) -> float | None:
-        return 0.0  # it is in the memory of nodes, which are paid for anyway
+    def price(self, region: str) -> Price:
+        return Price(0.0, region, as_of="")  # it is in the memory of nodes, which are paid for anyway
 
     def added(self) -> Outcome:
         if self.scope == "job":

@@ -207,7 +207,7 @@ def test_exportfs_names_a_directory_that_is_not_there(nfs_root: Path) -> None:
     [
         (("server:/x", "/absent-mount-point"), 32, "does not exist"),
         (("no-colon", "/tmp"), 1, "localcloud: mount.nfs takes HOST:/PATH"),
-        (("127.0.0.1:/x", "/tmp", "-o", "rw,retry=0"), 32, "the machine below does not answer"),
+        (("127.0.0.1:/x", "/tmp", "-o", "rw,retry=0"), 32, "the host does not answer"),
     ],
 )
 def test_mount_nfs_fails_with_its_reason(tmp_path: Path, arguments: tuple[str, ...], code: int, words: str) -> None:

@@ -56,6 +56,15 @@ class Stub:
     def scheduled_events(self, instance_id: str) -> list[dict[str, str]]:
         return self.events
 
+    def clock_ahead_s(self, instance_id: str) -> float:
+        return 0.0
+
+    def has_no_metadata(self, instance_id: str) -> bool:
+        return False
+
+    def dns_delay_s(self) -> float:
+        return 0.0
+
     def survives_shutdown(self, instance_id: str) -> bool:
         return False
 

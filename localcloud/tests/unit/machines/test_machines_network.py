@@ -103,6 +103,19 @@ class Sleeper(dhcp.DhcpServer):
         self._process = subprocess.Popen(["sleep", "300"])
 
 
+def test_the_address_of_a_guest_that_ended_without_a_lease_is_reused(tmp_path: Path) -> None:
+    """dnsmasq has read that guest's file, and forgets it only if it starts again."""
+    server = Sleeper(tmp_path, "none", "ec2.internal", [])
+    try:
+        for instance_id, mac, restarts in (("i-1", "02:aa", False), ("i-1", "02:aa", False), ("i-2", "02:bb", True)):
+            before = server._process
+            server.add(instance_id, mac, "10.0.1.2")
+            assert (server._process is not before) is restarts
+            server.remove(instance_id)
+    finally:
+        server.close()
+
+
 def test_guests_that_boot_together_and_reuse_addresses_all_get_a_lease(tmp_path: Path) -> None:
     """Each guest restarts the server. Once, a thread waited forever for another thread's server."""
     leases = "".join(f"0 02:00:00:00:00:{n:02x} 10.0.1.{n} * *\n" for n in range(1, 21))

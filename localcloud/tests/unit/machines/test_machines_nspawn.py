@@ -18,6 +18,7 @@ from localcloud.machines import (
     rootfs,
     shares,
     volumes,
+    watches,
 )
 from localcloud.machines.nspawn import Bind
 
@@ -146,3 +147,11 @@ def test_owner_of_an_empty_folder_is_nobody(tmp_path: Path) -> None:
     assert ownership.owner(tmp_path) is None
     (tmp_path / "hypervisor.json").write_text('{"cloud_id": "ab12"}')
     assert ownership.owner(tmp_path) == "ab12"
+
+
+@pytest.mark.parametrize(("before", "after"), [("128", "8192"), ("65536", "65536")])
+def test_the_limit_on_inotify_instances_is_only_raised(tmp_path: Path, before: str, after: str) -> None:
+    limit = tmp_path / "max_user_instances"
+    limit.write_text(f"{before}\n")
+    watches.allow_many(limit)
+    assert limit.read_text() == f"{after}\n"

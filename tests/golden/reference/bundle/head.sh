@@ -3,6 +3,8 @@
 set -euo pipefail
 
 readonly ROLE=head
+# The step volume waits up to 1,300 s for the old head node and for the disk. CloudFormation waits 1,800 s.
+readonly STEP_LIMIT_S=1500
 readonly BEEGFS_ROLE=none
 readonly VOLUME_GIB=200
 readonly VOLUME=/home
@@ -53,6 +55,7 @@ run_step home_export
 run_step users
 run_step munge
 run_step mariadb
+run_step renamed
 run_step slurmdbd
 run_step ssh_trust
 run_step host_key

@@ -132,6 +132,12 @@ CASES = {
         says="must be a capacity reservation's id (cr-…), got 'mine'",
         passes=partition(purchase="reservation", reservation_id="cr-0123456789abcdef0", placement_group="none"),
     ),
+    "snapshot-id-form": Case(
+        fails=cluster(head_node={"snapshot_id": "vol-0123456789abcdef0"}),
+        key="head_node.snapshot_id",
+        says="must be an EBS snapshot's id (snap-…), got 'vol-0123456789abcdef0'",
+        passes=cluster(head_node={"snapshot_id": "snap-0123456789abcdef0"}),
+    ),
     "vpc-id-form": Case(
         fails=cluster(network={"vpc_id": "my-vpc"}),
         key="network.vpc_id",

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Stands in for AWS's set-up of Lustre clients for EFA: loads the modules and gives LNet the machine's EFA interfaces.
+# Stands in for AWS's set-up of Lustre clients for EFA: loads the modules and adds the instance's EFA interfaces to LNet.
 set -eu
 if [ -e "${LOCALCLOUD_MODULES:-/run/localcloud-modules}/lnet" ]; then
-    echo "localcloud: LNet is loaded already: what is set for its modules would not count" >&2
+    echo "localcloud: LNet is already loaded, so settings of its modules would have no effect" >&2
     exit 1
 fi
 modprobe -a lnet ksocklnd kefalnd

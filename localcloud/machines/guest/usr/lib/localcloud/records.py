@@ -1,9 +1,11 @@
 #!/usr/bin/python3 -I
-"""Recorded output of the real commands, in /usr/share/records: what a stand-in prints is chosen there and filled in.
+"""Recorded output of the real commands, in /usr/share/records: a stand-in chooses a record and fills in its fields.
 
 A record is a text file: lines `# key: value` (command, version, source …), the line `# output:`, and then what the
-command printed. `# field: NAME = TEXT` says which words of the output differ from machine to machine; a TEXT in quotes
-keeps its width. As a command, for stand-ins that are shell scripts:
+command printed. `# field: NAME = TEXT` names words of the output that differ from machine to machine; a TEXT in quotes
+keeps its width. A source "on GitHub" without a name is a public repository whose name was not recorded.
+
+As a command, for stand-ins that are shell scripts:
 records.py COMMAND/FILE [NAME=VALUE…] | --line COMMAND/FILE START [NAME=VALUE…] | --own-words TEXT | --not-played TEXT
 """
 
@@ -24,7 +26,7 @@ class Record:
         self.fields = {name: word for name, _, word in words}
 
     def parts(self, start: str) -> list[str]:
-        """The output, cut before every line that begins with `start`."""
+        """The output, divided before every line that begins with `start`."""
         found: list[str] = []
         for line in self.text.splitlines(keepends=True):
             if line.startswith(start) or not found:
@@ -33,11 +35,11 @@ class Record:
         return found
 
     def line(self, start: str) -> str:
-        """The first line that begins so. Raises StopIteration where there is none."""
+        """The first line that begins with `start`. Raises StopIteration if there is none."""
         return next(line for line in self.text.splitlines(keepends=True) if line.startswith(start))
 
     def fill(self, text: str | None = None, /, **values: object) -> str:
-        """The output, or a part of it, with other words in its fields."""
+        """The output, or a part of it, with these values in its fields."""
         text = self.text if text is None else text
         for name, value in values.items():
             text = text.replace(self.fields[name].strip('"'), fitted(str(value), self.fields[name]))
@@ -45,7 +47,7 @@ class Record:
 
 
 def fitted(value: str, field: str) -> str:
-    """A quoted field has a width, and its blanks stand where they stood."""
+    """A quoted field keeps its width and its alignment."""
     inside = field.strip('"')
     if inside == field:
         return value
@@ -57,12 +59,12 @@ def say(record: str, /, **values: object) -> None:
 
 
 def own_words(text: str) -> str:
-    """For what no record has the real command's words for: the local cloud speaks, and says so."""
+    """A message without a record of the real command's: it is marked as the local cloud's own."""
     return f"localcloud: {text}"
 
 
 def not_played(what: str) -> int:
-    """For what the real command does and the stand-in does not."""
+    """Reports something that the real command does and the stand-in does not."""
     print(own_words(f"not played here: {what}"), file=sys.stderr)
     return NOT_PLAYED
 

@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from gpucluster_node import ec2, fleet, retry, slurm
 from gpucluster_node.power import ended, outdated, requeued
-from gpucluster_node.power.reconcile import Action, Seen, decide, explained
+from gpucluster_node.power.reconcile import Action, Seen, act, decide, explained
 
 NOW = datetime(2026, 11, 21, 12, 0, 0)
 CLUSTER = fleet.parse(
@@ -131,6 +131,12 @@ def test_ec2s_reason_for_a_terminated_instance_is_used(ended_by: str | None, rea
     assert len(asked) == 1, "only where one is gone"
 
 
+def test_a_node_that_was_not_launched_does_not_get_the_reason_of_an_earlier_instance() -> None:
+    actions = decided([node("ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP")], [], after_s=90)
+    (action,) = explained(actions, lambda names: [replace(instance(), state="terminated", ended_by=KEY)])
+    assert action.reason == "EC2 lists no instance of this node since its launch began; next try in 0 s"
+
+
 def test_always_on_nodes_are_powered_up() -> None:
     nodes = [node("IDLE+CLOUD+POWERED_DOWN", "train-1"), node("IDLE+CLOUD+POWERED_DOWN", "train-2")]
     assert decided(nodes, []) == [Action("power_up", "train-1")]
@@ -142,6 +148,11 @@ ORPHANS = {
     "powered down": (node("IDLE+CLOUD+POWERED_DOWN"), [instance()], ["i-1"]),
     "powering up": (node("IDLE+CLOUD+POWERED_DOWN+POWERING_UP"), [instance()], []),
     "an older one": (node("IDLE+CLOUD"), [instance(number=2), instance(number=1)], ["i-1"]),
+    "a newer one, which Slurm does not use": (
+        replace(node("ALLOCATED+CLOUD"), address="10.0.0.1"),
+        [replace(instance(number=2), private_ip="10.0.0.2"), instance(number=1)],
+        ["i-2"],
+    ),
 }
 
 
@@ -275,6 +286,24 @@ def test_a_node_can_be_lost_before_it_is_powered_down(states: str, verbs: list[s
     assert [action.verb for action in decide(CLUSTER, nodes, [], Seen(), NOW, ended=found)] == verbs
 
 
+@pytest.mark.parametrize(
+    ("state", "address"),
+    [("terminated", ["nodeaddr=127.0.0.1"]), ("shutting-down", []), (None, [])],
+    ids=["terminated", "shutting down: Slurm can still end its processes", "not listed: it may still run"],
+)
+def test_slurm_forgets_the_address_of_a_terminated_instance(
+    state: str | None, address: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise its request to end the job may reach a new node with this address, on which the job runs again."""
+    calls: list[list[str]] = []
+    monkeypatch.setattr(slurm, "_run", calls.append)
+    nodes, known = [node("ALLOCATED+CLOUD")], {"train-2": state} if state else {}
+    seen = Seen()
+    decide(CLUSTER, nodes, [], seen, NOW - timedelta(seconds=60), ended=known)
+    act(decide(CLUSTER, nodes, [], seen, NOW, ended=known))
+    assert calls == [["scontrol", "update", "nodename=train-2", "state=down", f"reason={retry.gone()}", *address]]
+
+
 def test_a_node_whose_instance_has_ended_is_down_at_once() -> None:
     """Not one of which an answer of EC2 says nothing, nor one whose name another instance had before."""
     asked: list[list[str]] = []
@@ -285,11 +314,13 @@ def test_a_node_whose_instance_has_ended_is_down_at_once() -> None:
         return [each for each in over if each.node in names]
 
     known, nodes = ended.Known(), [node("ALLOCATED+CLOUD"), node("ALLOCATED+CLOUD", "train-3")]
-    assert known.ended(nodes, [instance("train-2", 2), instance("train-3", 4)], ask) == set()
+    assert known.ended(nodes, [instance("train-2", 2), instance("train-3", 4)], ask) == {}
     assert asked == []
     found = known.ended(nodes, [], ask)
-    assert (found, asked) == ({"train-2"}, [["train-2", "train-3"]])
-    assert decide(CLUSTER, nodes, [], Seen(), NOW, ended=found) == [Action("down", "train-2", retry.gone())]
-    assert known.ended([node("DOWN+CLOUD"), nodes[1]], [instance("train-3", 4)], ask) == set()
-    assert known.ended([node("ALLOCATED+CLOUD+POWERING_UP")], [], ask) == set()
+    assert (found, asked) == ({"train-2": "terminated"}, [["train-2", "train-3"]])
+    assert decide(CLUSTER, nodes, [], Seen(), NOW, ended=found) == [
+        Action("down", "train-2", retry.gone(), terminated=True)
+    ]
+    assert known.ended([node("DOWN+CLOUD"), nodes[1]], [instance("train-3", 4)], ask) == {}
+    assert known.ended([node("ALLOCATED+CLOUD+POWERING_UP")], [], ask) == {}
     assert len(asked) == 1

@@ -23,9 +23,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from gpucluster_node import ec2, fleet, slurm
+from gpucluster_node import ec2, fleet, names, slurm
 from gpucluster_node.aws import AWS_ERRORS
-from gpucluster_node.power import ended, in_flight, launch, outdated, reconcile, resume, shortage, suspend
+from gpucluster_node.power import in_flight, labels, launch, outdated, reconcile, resume, shortage, suspend
 
 from tests.pace.slurm import Controller, expand
 
@@ -34,6 +34,7 @@ SIZE = 3
 CLUSTER = fleet.Fleet("c", "c.internal", "/c/", (fleet.Partition("train", 1, SIZE, "on-demand"),))
 UNCOUNTED: Any = SimpleNamespace(update=lambda instances, now: None)
 SILENT: Any = SimpleNamespace(look=lambda nodes, newest, now: None)
+PLACES: Any = SimpleNamespace(look=lambda cluster, nodes, newest: None)
 TICK_S, BOOT_S, SLOW_S = 5.0, 30.0, 20.0
 SUSPEND_S = RESUME_S = 240.0
 ENDING_S = 60.0
@@ -48,7 +49,11 @@ class Killed(BaseException):
 class Machine:
     number: int
     launched: float
+    launch_index: int = 0
+    value: str = ""
+    """Of the tag that names its node."""
     node: str = ""
+    label: str = ""
     ended: float | None = None
     failed: bool = False
     """Its boot fails and says so."""
@@ -111,9 +116,10 @@ class World:
 
     def restart(self) -> None:
         """Of reconcile."""
-        self.seen, self.known = reconcile.Seen(), ended.Known()
-        self.templates = outdated.Wanted(lambda: self, lambda: self.now)
-        self.failed: Any = SimpleNamespace(look=lambda *given: None)  # failures in a row: test_node_failing.py
+        templates = outdated.Wanted(lambda: self, lambda: self.now)
+        unfailing: Any = SimpleNamespace(look=lambda *given: None)  # failures in a row: test_node_failing.py
+        labelling = labels.Labels(lambda: self, lambda: self.now)
+        self.rounds = reconcile.Rounds(CLUSTER, UNCOUNTED, SILENT, PLACES, templates, labelling, unfailing)
 
     # --- time ---
 
@@ -162,21 +168,22 @@ class World:
             if name == "suspend":
                 suspend.suspend(CLUSTER, nodes, self.wall().replace(tzinfo=UTC))
                 return
-            record = in_flight.Record(nodes, in_flight.FOLDER)
+            record = in_flight.Record(nodes, in_flight.FOLDER, jobs, again=name == "resume again")
+            ends = record.close
             try:
                 launcher = launch.Launcher(
                     CLUSTER, f"{self.now}", lambda: self, lambda: self.now, self.advance, record.waits
                 )
-                resume.Resume(CLUSTER, launcher, record).run(resume.groups(CLUSTER, nodes, jobs))
+                resume.Resume(CLUSTER, launcher, record).run(resume.groups(CLUSTER, record.mine, jobs))
+            except Killed:
+                ends = record._held.close  # the file stays
             finally:
-                record.close()
+                ends()
 
     def _reconcile(self) -> None:
         self.reconciling = True
         try:
-            reconcile.act(
-                reconcile._round(CLUSTER, self.seen, self.known, self.templates, self.failed, UNCOUNTED, SILENT)
-            )
+            reconcile.act(self.rounds.actions())
         except Killed:
             self.restart()
         except (slurm.SlurmError, *AWS_ERRORS):
@@ -225,19 +232,28 @@ class World:
                 free = self.capacity - sum(each.ended is None for each in self.machines)
                 if free < MinCount:
                     raise error("RunInstances", "InsufficientInstanceCapacity", 500)
-                self.launches[ClientToken] = [self._launched() for _ in range(min(free, MaxCount))]
+                self.launches[ClientToken] = [self._launched(index) for index in range(min(free, MaxCount))]
             return {"Instances": [self._shown(each) for each in self.launches[ClientToken]]}
 
-    def _launched(self) -> Machine:
-        made = Machine(len(self.machines), self.now, failed=self.fail_boots > 0)
+    def _launched(self, index: int) -> Machine:
+        made = Machine(len(self.machines), self.now, index, failed=self.fail_boots > 0)
         self.fail_boots = max(0, self.fail_boots - 1)
         self.machines.append(made)
         return made
 
     def create_tags(self, Resources: list[str], Tags: list[dict[str, str]]) -> None:
         with self._call("CreateTags"):
-            (machine,) = (each for each in self.machines if each.id in Resources)
-            machine.node, machine.named = next(tag["Value"] for tag in Tags if tag["Key"] == ec2.NODE_TAG), self.now
+            for machine in (each for each in self.machines if each.id in Resources):
+                for tag in Tags:
+                    self._tag(machine, tag["Key"], tag["Value"])
+
+    def _tag(self, machine: Machine, key: str, value: str) -> None:
+        if key == names.TAG:
+            before, machine.value = machine.node, value
+            machine.node = names.node_of(value, machine.launch_index) or ""
+            machine.named = machine.named if machine.node == before else self.now
+        else:
+            machine.label = value
 
     def terminate_instances(self, InstanceIds: list[str]) -> None:
         with self._call("TerminateInstances"):
@@ -255,18 +271,14 @@ class World:
     def _listed(self, Filters: list[dict[str, Any]], **_: Any) -> list[dict[str, Any]]:
         with self._call("DescribeInstances"):
             asked = {each["Name"]: each["Values"] for each in Filters}
-            names = asked.get(f"tag:{ec2.NODE_TAG}")
             shown = [self._shown(each) for each in self.machines if each.launched + self.lag_s <= self.now]
-            found = [
-                each
-                for each in shown
-                if each["State"]["Name"] in asked["instance-state-name"] and (not names or _node(each) in names)
-            ]
+            found = [each for each in shown if each["State"]["Name"] in asked["instance-state-name"]]
             return [{"Reservations": [{"Instances": [] if self.now < self.omitted_until else found}]}]
 
     def _shown(self, machine: Machine) -> dict[str, Any]:
         over = machine.ended is not None and machine.ended + self.lag_s <= self.now
-        tags = {ec2.NODE_TAG: machine.node} if machine.node and machine.named + self.lag_s <= self.now else {}
+        tags = {names.TAG: machine.value} if machine.value and machine.named + self.lag_s <= self.now else {}
+        tags |= {"Name": machine.label} if machine.label else {}
         if machine.failed and tags and machine.launched + BOOT_S <= self.now:
             tags[ec2.FAILURE_TAG] = "step=x line=1"
         return {
@@ -274,6 +286,7 @@ class World:
             "State": {"Name": "terminated" if over else "running"},
             "PrivateIpAddress": f"10.0.0.{machine.number % 250}",
             "LaunchTime": (START + timedelta(seconds=machine.launched)).replace(tzinfo=UTC),
+            "AmiLaunchIndex": machine.launch_index,
             "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
         }
 
@@ -313,10 +326,6 @@ def error(action: str, code: str, status: int = 400) -> ClientError:
     return ClientError(answer, action)
 
 
-def _node(shown: dict[str, Any]) -> str | None:
-    return next((tag["Value"] for tag in shown["Tags"] if tag["Key"] == ec2.NODE_TAG), None)
-
-
 def install(world: World, patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Puts the world in the place of AWS, Slurm, threads and the clock."""
 
@@ -333,8 +342,9 @@ def install(world: World, patch: pytest.MonkeyPatch, folder: Path) -> None:
     patch.setattr(slurm, "_run", world.scontrol)
     patch.setattr(slurm, "expand", expand)
     patch.setattr(in_flight, "FOLDER", folder / "launching")
-    patch.setattr(in_flight, "os", SimpleNamespace(getpid=lambda: next(pids), stat=os.stat))
-    for name in ("nodes", "since"):
+    patch.setattr(in_flight, "os", SimpleNamespace(getpid=lambda: next(pids), stat=os.stat, fstat=os.fstat))
+    patch.setattr(reconcile.again, "launch", partial(world._ask, "resume again"))
+    for name in ("nodes", "since", "killed"):
         patch.setattr(in_flight, name, partial(getattr(in_flight, name), folder / "launching"))
     patch.setattr(shortage, "FOLDER", folder / "shortage")
     patch.setattr(reconcile.booting, "write", lambda found: None)

@@ -58,6 +58,12 @@ def test_a_type_without_a_price_is_named(cluster: fleet.Fleet) -> None:
     assert json.loads(spending.path(cluster).read_text())["unpriced"] == ["g5.xlarge"]
 
 
+def test_what_each_partition_costs_an_hour_is_written(cluster: fleet.Fleet) -> None:
+    instances = [instance(1, "train-1"), instance(2, "train-2", kind="g5.2xlarge"), instance(3), instance(4, "gone-1")]
+    spending.Ledger(cluster, PRICES).update(instances, NOW)
+    assert json.loads(spending.path(cluster).read_text())["usd_per_hour"] == {"train": 3.0}
+
+
 def test_four_fifths_of_the_budget_are_said_once(cluster: fleet.Fleet, caplog: pytest.LogCaptureFixture) -> None:
     ledger, one = spending.Ledger(cluster, PRICES), instance(1, launched=NOW - timedelta(hours=7))
     with caplog.at_level(logging.WARNING):
@@ -167,18 +173,19 @@ def test_jobs_of_one_node_share_what_there_is_and_a_job_of_several_waits() -> No
     assert limits.UNLIMITED.of(["a"], together=True) == ["a"]
 
 
-@pytest.mark.parametrize("ends", [True, False], ids=["money comes", "none comes"])
+@pytest.mark.parametrize("ends", ["money comes", "the limit rises", ""])
 def test_a_launch_waits_for_money_and_says_so(
-    cluster: fleet.Fleet, play: Callable[..., Played], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ends: bool
+    cluster: fleet.Fleet, play: Callable[..., Played], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ends: str
 ) -> None:
-    """Nodes that run are left alone; a launch that waited too long is refused, and its nodes are tried again later."""
+    """Nodes that run are left alone; a launch that waited too long is refused, and its nodes are tried again later.
+    `gpucluster up` may raise the limit meanwhile, or bring the bundle of a newer release."""
     states = {"train-1": "ALLOCATED+CLOUD", "train-2": "ALLOCATED+CLOUD", "train-3": BOOTING, "train-4": BOOTING}
     played = play(states, [instance(n, f"train-{n}", kind="g5.2xlarge") for n in (1, 2)], ("train-3", "train-4"))
     clock, said, launched = [0.0], list[str](), list[str]()
 
     def sleep(seconds: float) -> None:
         clock[0] += seconds
-        if ends and clock[0] >= 60:
+        if ends == "money comes" and clock[0] >= 60:
             played.states["train-1"], played.instances = OFF, played.instances[1:]
 
     def run(self: Any, nodes: list[str], *_: Any, **__: Any) -> launch.Launched:
@@ -187,7 +194,15 @@ def test_a_launch_waits_for_money_and_says_so(
 
     record: Any = SimpleNamespace(done=lambda nodes: None)
     launcher = launch.Launcher(cluster, "x", lambda: None, lambda: clock[0], sleep, lambda nodes, why: said.append(why))
-    program = resume.Resume(cluster, launcher, record)
+    raised = replace(cluster, partitions=(replace(cluster.partitions[0], max_usd_per_hour=20.0),))
+
+    def load() -> fleet.Fleet:
+        if ends == "money comes":
+            raise TypeError("a newer release's bundle has a key that this program does not know")
+        return raised if ends == "the limit rises" and clock[0] >= 60 else cluster
+
+    program = resume.Resume(cluster, launcher, record, load)
+    program._templates["train"] = ()
     monkeypatch.setattr(launch.Launcher, "launch", _kept(run))
     monkeypatch.setattr(program, "_limits", limited(cluster))
     monkeypatch.setattr(program, "_templates_of", lambda partition: tuple(TEMPLATES))
@@ -195,6 +210,7 @@ def test_a_launch_waits_for_money_and_says_so(
     program.one(resume.Group("train", ("train-3", "train-4"), 7))
     why = "the budget of 6 USD an hour of train is reached: its nodes cost 4.00 USD an hour, one more 2"
     assert said[0] == f"{why}; checked again every 15 s"
+    assert not program._templates, "they are read again"
     if ends:
         assert (launched, played.down) == (["train-3", "train-4"], {})
         assert 60 <= clock[0] < 80

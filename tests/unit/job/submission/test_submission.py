@@ -87,6 +87,7 @@ def test_the_job_folder_has_every_file(cluster, workdir):
         "job.yaml",
         "log.txt",
         "secrets.sh",
+        "submitted",
     }
     assert files == own | set(request(cluster, launcher="horovodrun").files())
     assert (folder / "job.sbatch").read_text() == request(cluster, launcher="horovodrun", env={"A": "b"}).materialize()
@@ -114,7 +115,7 @@ def test_a_full_file_system_is_named_with_what_fills_it_and_nothing_stays(cluste
     command(cluster / "bin" / "tar", f"cat >/dev/null; mkdir digits-1; echo '{said}\n{more}' >&2; exit 2")
     asked = request(cluster)
     with pytest.raises(RemoteError, match=r"^/\S* on the cluster is full: \S+ of \S+ free; the job was not") as full:
-        submission.submit(InProcessRemote(), asked, b"any")
+        submission.submit(InProcessRemote(), asked, submission.pack(asked, {}, workdir))
     assert "the largest folders of jobs are " in str(full.value.hint)
     assert re.search(r"/jobs/old-1/ \(\d+K\)", str(full.value.hint))
     assert sorted(path.name for path in (cluster / "jobs").iterdir()) == ["by-id", "old-1"]
@@ -171,7 +172,8 @@ def test_packages_of_its_own_are_installed_while_the_job_waits(cluster, workdir,
 
 def test_packages_that_do_not_fit_leave_nothing(cluster, workdir, monkeypatch):
     wheel(workdir, "older", "1.0", "torch==2.3.0")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    for name, value in {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}.items():
+        monkeypatch.setenv(name, value)  # this machine's pip may find another torch
     with pytest.raises(UsageError, match=r"torch==2.3.0; the environment torch has torch 2.13.0\+cpu"):
         with_packages(cluster, workdir, monkeypatch, requirements="./older-1.0-py3-none-any.whl")
     assert not (cluster / "jobs" / "digits-1").exists()

@@ -15,8 +15,8 @@ from typing import Any
 import boto3
 import pytest
 from botocore.awsrequest import AWSResponse
-from gpucluster_node import ec2, slurm
-from gpucluster_node.power import announced
+from gpucluster_node import ec2, fleet, retry, slurm
+from gpucluster_node.power import announced, limits
 
 from gpucluster_job import ending
 
@@ -232,13 +232,35 @@ def test_a_status_check_that_recovers_does_not_count(head: Head) -> None:
     assert [head.look(NOW + timedelta(minutes=at)) for at in (2, 3, 4)] == [[], [], []]
 
 
-def test_a_check_that_fails_during_the_boot_does_not_count(head: Head) -> None:
+def test_a_check_does_not_count_while_ec2_does_not_answer(head: Head) -> None:
+    """It may have recovered meanwhile."""
+    head.ec2.statuses["instance-status.status", "i-1"] = ""
+    head.look(NOW)
+    head.ec2.refuses = True
+    assert [head.look(NOW + timedelta(minutes=at)) for at in (1, 2, 3, 4)] == [[]] * 4
+    head.ec2.refuses = False
+    assert head.look(NOW + timedelta(minutes=5)) != [], "it fails still"
+
+
+def test_a_boot_whose_check_fails_for_three_minutes_is_given_up(head: Head) -> None:
+    head.states = "ALLOCATED+CLOUD+POWERING_UP"
+    head.ec2.statuses["instance-status.status", "i-1"] = ""
+    assert [head.look(NOW + timedelta(seconds=at)) for at in range(0, 180, 5)] == [[]] * 36
+    why = "health: it does not boot: EC2's status checks fail: instance status impaired; next try in 0 s"
+    assert head.look(NOW + timedelta(seconds=180)) == [down(why, state="down")]
+    node = slurm.Node("train-1", frozenset({"DOWN", "CLOUD", "POWERING_UP"}), why, NOW.replace(tzinfo=None))
+    assert retry.is_due(node, NOW.replace(tzinfo=None)), "its instance is terminated at once"
+
+
+def test_a_check_that_fails_during_the_boot_does_not_count_later(head: Head) -> None:
     head.states = "IDLE+CLOUD+POWERING_UP"
     head.ec2.statuses["instance-status.status", "i-1"] = ""
-    for minutes in range(10):
+    for minutes in range(3):
         assert head.look(NOW + timedelta(minutes=minutes)) == []
     head.states = "IDLE+CLOUD"
-    assert head.look(NOW + timedelta(minutes=10)) == []
+    for minutes in range(3, 6):
+        assert head.look(NOW + timedelta(minutes=minutes)) == []
+    assert head.look(NOW + timedelta(minutes=6)) != []
 
 
 def test_the_nodes_of_a_capacity_block_are_drained_and_their_job_gets_one_signal(head: Head) -> None:
@@ -254,6 +276,31 @@ def test_the_nodes_of_a_capacity_block_are_drained_and_their_job_gets_one_signal
     head.states = "ALLOCATED+CLOUD+DRAIN"
     assert head.look(NOW + timedelta(minutes=20, seconds=5)) == []
     assert ["scontrol", "requeue", "7"] in head.look(NOW + timedelta(minutes=29, seconds=30))
+
+
+@pytest.mark.parametrize(("minutes", "launched"), [(41, True), (40, False), (-1, False)])
+def test_no_node_is_launched_in_a_capacity_block_that_ends(head: Head, minutes: int, launched: bool) -> None:
+    """Its boot would be in vain: from 40 minutes before its end the block's nodes are drained."""
+    head.ec2.block_ends = NOW + timedelta(minutes=minutes)
+    block = fleet.Partition("block", 0, 9, "capacity-block", reservation_id=BLOCK)
+    cluster = fleet.Fleet("c", "c.internal", "/c/", (block, fleet.Partition("train", 0, 9, "on-demand")))
+    limited = limits.Limits(cluster, lambda: head.ec2.client, lambda: NOW)
+    assert limited.room("train", []) == limits.UNLIMITED
+    room = limited.room("block", [])
+    assert head.ec2.asked == ["DescribeCapacityReservations"]
+    if launched:
+        assert room == limits.UNLIMITED
+    else:
+        at = f"{NOW + timedelta(minutes=minutes - 30):%Y-%m-%dT%H:%M:%SZ}"
+        why = f"EC2 terminates its instances from {at} on, and no more are launched in it"
+        assert room == limits.Room(0, f"Capacity Block {BLOCK} ends: {why}")
+
+
+def test_a_launch_in_a_capacity_block_whose_end_is_not_known_is_tried(head: Head) -> None:
+    head.ec2.refuses = True
+    block = fleet.Partition("block", 0, 9, "capacity-block", reservation_id=BLOCK)
+    cluster = fleet.Fleet("c", "c.internal", "/c/", (block,))
+    assert limits.Limits(cluster, lambda: head.ec2.client, lambda: NOW).room("block", []) == limits.UNLIMITED
 
 
 def test_a_later_end_counts_after_an_event_has_begun(head: Head) -> None:

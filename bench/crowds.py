@@ -1,0 +1,75 @@
+"""Many nodes that boot at once for one job: all join, and all are gone afterwards."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+
+from bench.figures import Figure
+from bench.local_cluster import Cluster, cluster
+
+SIZES = (16, 48)
+REPEATS = 10
+GONE_WITHIN_S = 900
+WHY = "sinfo --list-reasons --long; tail -n 60 /var/log/gpucluster/power.log"
+FILE = """\
+partitions:
+  - {{name: crowd, instance_types: [m6i.large], max_nodes: {most}}}
+software: {{frameworks: [torch]}}
+accounting: off
+monitoring: {{dashboard: false}}
+"""
+
+
+def figures(runs: int) -> list[Figure]:
+    """runs: of a single node, the floor. Each size runs ten times. Raises RuntimeError if a node does not join, or if
+    an instance is left."""
+    with cluster() as made:
+        made.write(FILE.format(most=max(SIZES)))
+        made.up()
+        one = statistics.median(_together(made, 1) for _ in range(runs))
+        return [_figure(size, [_together(made, size) for _ in range(REPEATS)], one) for size in SIZES]
+
+
+def _figure(size: int, took_s: list[float], one_s: float) -> Figure:
+    name = f"{size} nodes at once, {len(took_s)} of {len(took_s)} times"
+    return Figure(name=name, unit="s", value=statistics.median(took_s), floor=one_s, floor_name="one node")
+
+
+def _together(made: Cluster, size: int) -> float:
+    """Seconds from the job's submission to its end, with the boots of all its nodes."""
+    began = time.monotonic()
+    try:
+        joined = made.ssh(f"srun --partition=crowd --nodes={size} hostname").split()
+    except RuntimeError as error:
+        raise RuntimeError(f"{error}{made.ssh(WHY)}") from None
+    took_s = time.monotonic() - began
+    print(f"{size} nodes: {len(set(joined))} joined in {took_s:.0f} s", file=sys.stderr)
+    if len(set(joined)) != size:
+        raise RuntimeError(f"{len(set(joined))} of {size} nodes joined: {' '.join(sorted(joined))}")
+    made.ssh(f"sudo scontrol update nodename={','.join(joined)} state=power_down")
+    _wait_until_gone(made)
+    return took_s
+
+
+def _wait_until_gone(made: Cluster) -> None:
+    """Until no instance is left and Slurm may start each node again."""
+    until = time.monotonic() + GONE_WITHIN_S
+    while left := _instances(made) or _busy(made):
+        if time.monotonic() > until:
+            raise RuntimeError(f"not gone after {GONE_WITHIN_S} s: {' '.join(left)}")
+        time.sleep(2)
+
+
+def _instances(made: Cluster) -> list[str]:
+    role = {"Name": "tag:gpucluster:role", "Values": ["compute"]}
+    live = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped", "shutting-down"]}
+    found = made.client("ec2").describe_instances(Filters=[role, live])["Reservations"]
+    return [each["InstanceId"] for group in found for each in group["Instances"]]
+
+
+def _busy(made: Cluster) -> list[str]:
+    """Nodes that do not wait, powered down, for a job."""
+    shown = made.ssh("sinfo --noheader --Node --partition=crowd --format='%N %t'").splitlines()
+    return [line for line in shown if line.split()[1] != "idle~"]

@@ -1,0 +1,257 @@
+"""Runs in the container of `bench.head`, with its Python: starts Slurm, measures, and prints JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+BIN = Path("/opt/gpucluster/bin")
+BUNDLE = Path("/opt/gpucluster/bundle")
+ETC = Path("/etc/slurm")
+LOG = Path("/var/log/gpucluster/power.log")
+PACKAGES = "/opt/packages-of-bench"
+RESUME_FILE = Path("/run/slurmctld/resume-file.json")
+PCLUSTER = Path("/etc/parallelcluster/slurm_plugin")
+
+
+# --- Slurm ---
+
+
+def start_slurm(zone: str, replaced: dict[str, str]) -> None:
+    """As the boot steps of a head node do. replaced: program that Slurm calls -> a script in its place."""
+    Path("/etc/hosts").write_text(f"127.0.0.1 localhost head head.{zone}\n")
+    names = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    Path("/etc/environment").write_text("".join(f"{name}={os.environ[name]}\n" for name in names))
+    BIN.mkdir(parents=True)
+    for path in (BUNDLE / "programs/bin").iterdir():
+        (BIN / path.name).write_text(replaced.get(path.name) or path.read_text())
+        (BIN / path.name).chmod(0o755)
+    Path("/etc/sudoers.d/gpucluster").write_text(f"slurm ALL=(root) NOPASSWD:SETENV: {BIN}/node-program *\n")
+    for name in ("slurm.conf", "gres.conf"):
+        shutil.copy(BUNDLE / "slurm" / name, ETC / name)
+    shutil.copy(ETC / "image-cgroup.conf", ETC / "cgroup.conf")
+    for folder in ("/home/gpucluster/slurm-state", "/var/log/slurm", "/run/slurmctld", "/var/log/gpucluster"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        shutil.chown(folder, "slurm", "slurm")
+    LOG.touch()
+    shutil.chown(LOG, "slurm", "slurm")
+    start_munge()
+    subprocess.run(["slurmctld"], check=True)
+    wait(lambda: "is UP" in said("scontrol", "ping"), 60)
+
+
+def start_munge() -> None:
+    key = Path("/etc/munge/munge.key")
+    key.write_bytes(os.urandom(1024))
+    key.chmod(0o400)
+    shutil.chown(key, "munge", "munge")
+    Path("/run/munge").mkdir(exist_ok=True)
+    shutil.chown("/run/munge", "munge", "munge")
+    subprocess.run(["runuser", "-u", "munge", "--", "munged"], check=True)
+
+
+def said(*argv: str) -> str:
+    return subprocess.run(argv, capture_output=True, text=True).stdout
+
+
+def wait(until, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not until():
+        if time.monotonic() > end:
+            log = Path("/var/log/slurm/slurmctld.log").read_text()[-2000:]
+            raise RuntimeError(f"waited {seconds} s in vain; slurmctld's log ends:\n{log}")
+        time.sleep(0.1)
+
+
+# --- resume ---
+
+
+def resume(settings: dict) -> None:
+    """One job wants all nodes. slurmctld calls a program that only keeps SLURM_RESUME_FILE. Then each program launches
+    the nodes in turn."""
+    keep = f"#!/bin/sh\ncp $SLURM_RESUME_FILE {RESUME_FILE}.new && mv {RESUME_FILE}.new {RESUME_FILE}\n"
+    start_slurm(settings["zone"], {"resume": keep, "nodes-joined": "#!/bin/sh\n"})
+    print(said("sbatch", f"--nodes={settings['nodes']}", "--wrap=true"), file=sys.stderr)
+    wait(RESUME_FILE.exists, 120)
+    hostlist = json.loads(RESUME_FILE.read_text())["all_nodes_resume"]
+    parallelcluster_files(settings)
+    ways = {
+        "alone": ["python3", "-c", ALONE.format(**settings)],
+        "ours": [str(BIN / "node-program"), "power.resume", hostlist],
+        "ParallelCluster": ["python3", "-m", "slurm_plugin.resume", hostlist],
+    }
+    found: dict[str, list] = {name: [] for name in ways}
+    for number in range(settings["runs"] + 1):
+        for name, argv in ways.items():
+            one = launched(name, argv, settings["nodes"])
+            print(number, name, one, file=sys.stderr)
+            if number:  # the first run of each warms caches and is not counted
+                found[name].append(one)
+    print(json.dumps(found))
+
+
+ALONE = """
+import boto3
+ec2 = boto3.client("ec2", region_name="us-east-1")
+ec2.run_instances(LaunchTemplate=dict(LaunchTemplateId="{template}", Version="1"), MinCount={nodes}, MaxCount={nodes})
+"""
+
+
+def parallelcluster_files(settings: dict) -> None:
+    """What its cookbook writes. Its daemon, clustermgtd, writes the heartbeat once a minute."""
+    partition, resource = settings["partition"].split("-dy-")
+    PCLUSTER.mkdir(parents=True)
+    Path("/var/log/parallelcluster").mkdir()
+    fleet = {partition: {resource: {"Api": "run-instances", "InstanceType": "g5.12xlarge"}}}
+    (PCLUSTER / "fleet-config.json").write_text(json.dumps(fleet))
+    (PCLUSTER / "parallelcluster_slurm_resume.conf").write_text(f"""[slurm_resume]
+cluster_name = scale
+region = us-east-1
+proxy = NONE
+dynamodb_table = nodes
+hosted_zone = {settings["hosted_zone"]}
+dns_domain = {settings["zone"]}
+use_private_hostname = false
+head_node_private_ip = 10.0.0.4
+head_node_hostname = head.{settings["zone"]}
+clustermgtd_heartbeat_file_path = {PCLUSTER}/heartbeat
+instance_id = i-0123456789abcdef0
+scaling_strategy = all-or-nothing
+""")
+
+
+def launched(name: str, argv: list[str], nodes: int) -> dict:
+    (PCLUSTER / "heartbeat").write_text(time.strftime("%Y-%m-%d %H:%M:%S.000000+00:00", time.gmtime()))
+    variables = {**os.environ, "PYTHONPATH": PACKAGES, "SLURM_RESUME_FILE": str(RESUME_FILE)}
+    variables |= {"SLURM_BINARIES_DIR": "/usr/bin"}
+    asked, began = time.time(), time.monotonic()
+    output = [
+        (os.POSIX_SPAWN_OPEN, stream, f"/tmp/{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        for stream in (1, 2)
+    ]
+    _, status, usage = os.wait4(os.posix_spawnp(argv[0], argv, variables, file_actions=output), 0)
+    wall_s = time.monotonic() - began
+    calls = Counter(f"{each['service']}:{each['action']}" for each in asked_since(asked))
+    check(name, status, nodes)
+    cpu_s = usage.ru_utime + usage.ru_stime
+    return {"cpu_s": cpu_s, "wall_s": wall_s, "mib": usage.ru_maxrss / 1024, "calls": dict(calls)}
+
+
+def asked_since(epoch_s: float) -> list[dict]:
+    with urllib.request.urlopen(f"{os.environ['AWS_ENDPOINT_URL']}/_localcloud/calls?since={epoch_s}") as answer:
+        return json.load(answer)
+
+
+def check(name: str, status: int, nodes: int) -> None:
+    """Each node must have the address of an instance. Then terminates the instances."""
+    live = instances()
+    shown = said("scontrol", "show", "nodes", "--oneliner")
+    addresses = {line.partition(" NodeAddr=")[2].split()[0] for line in shown.splitlines() if " NodeAddr=" in line}
+    complete = name == "alone" or addresses == {each["PrivateIpAddress"] for each in live}
+    if status or len(live) != nodes or not complete:
+        log = Path(f"/tmp/{name}.log").read_text()[-3000:]
+        raise RuntimeError(f"{name}: status {status}, {len(live)} instances, {complete=}: {log}")
+    terminate(live)
+
+
+def instances() -> list[dict]:
+    wanted = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    pages = client().get_paginator("describe_instances").paginate(Filters=wanted)
+    return [each for page in pages for group in page["Reservations"] for each in group["Instances"]]
+
+
+def terminate(live: list[dict]) -> None:
+    client().terminate_instances(InstanceIds=[each["InstanceId"] for each in live])
+
+
+def client():
+    import boto3
+
+    return boto3.client("ec2", region_name="us-east-1")
+
+
+# --- slurmctld ---
+
+
+def slurmctld(settings: dict) -> None:
+    """Submits and lists jobs for a while with our programs, and for a while with our programs stopped, in turn. Nothing
+    boots: the launched nodes stay in POWERING_UP, and PrologSlurmctld waits for them all the time."""
+    began = time.time()
+    start_slurm(settings["zone"], {})
+    daemons = [daemon(name) for name in ("power.reconcile", "watch.publish")]
+    for _ in range(settings["launching"]):
+        said("sbatch", "--exclusive", f"--nodes={settings['nodes_of_job']}", "--wrap=true")
+    # One call names the nodes of a job. Then reconcile sets each instance's name in EC2's console, one in a call.
+    wanted = settings["launching"] * (1 + settings["nodes_of_job"])
+    wait(lambda: sum(each["action"] == "CreateTags" for each in asked_since(began)) >= wanted, 300)
+    wait(lambda: not processes("power.resume"), 60)
+    hold = ["sbatch", "--hold", "--wrap=true"]
+    found = {"sbatch": in_turn(hold, settings), "squeue": in_turn(["squeue"], settings)}
+    found["queued"] = len(said("squeue", "--noheader").splitlines())
+    if any(each.poll() is not None for each in daemons):
+        raise RuntimeError(f"a program of ours has ended: {LOG.read_text()[-3000:]}")
+    terminate(instances())
+    print(json.dumps(found))
+
+
+def in_turn(argv: list[str], settings: dict) -> dict[str, list]:
+    """Runs a command again and again. Returns for each turn: how often in a second, slurmctld's CPU time for one,
+    and our programs' CPU time in a second."""
+    found: dict[str, list] = {"ours": [], "bare": []}
+    for number in range(2 * settings["turns"]):
+        who = "bare" if number % 4 in (1, 2) else "ours"
+        signal_ours(signal.SIGSTOP if who == "bare" else signal.SIGCONT)
+        count, began, of_slurm, of_ours = 0, time.monotonic(), cpu_s("slurmctld"), cpu_s("gpucluster")
+        while time.monotonic() < began + settings["seconds"]:
+            subprocess.run(argv, stdout=subprocess.DEVNULL, check=True)
+            count += 1
+        seconds = time.monotonic() - began
+        ours_s = cpu_s("gpucluster") - of_ours
+        found[who].append([count / seconds, (cpu_s("slurmctld") - of_slurm) / count, ours_s / seconds])
+    signal_ours(signal.SIGCONT)
+    return found
+
+
+def daemon(module: str) -> subprocess.Popen:
+    with LOG.open("a") as log:
+        return subprocess.Popen([BIN / "node-program", module], stdout=log, stderr=log)
+
+
+def processes(word: str) -> list[Path]:
+    """Those with the word in their command; not this one, and no threads."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (path / "cmdline").read_bytes().split(b"\0")
+            if int(path.name) != os.getpid() and any(word.encode() in each for each in words):
+                found.append(path)
+    return found
+
+
+def signal_ours(number: int) -> None:
+    for path in processes("gpucluster"):
+        with suppress(OSError):
+            os.kill(int(path.name), number)
+
+
+def cpu_s(word: str) -> float:
+    """Of the processes and of their children that have ended."""
+    found = 0.0
+    for path in processes(word):
+        with suppress(OSError):
+            words = (path / "stat").read_text().rpartition(")")[2].split()
+            found += sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
+    return found
+
+
+if __name__ == "__main__":
+    {"resume": resume, "slurmctld": slurmctld}[sys.argv[1]](json.loads(sys.argv[2]))

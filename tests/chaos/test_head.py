@@ -1,0 +1,155 @@
+"""Rows of the chaos table: faults of the head node. A job that runs is the same process afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from bed import UP_TIMEOUT_S, Bed, wait_for
+from powered_off import powered_off_node
+from rows import Row, explain_errors
+
+ALONE = ("--nodes", "1")
+
+
+def the_head(bed: Bed) -> str:
+    (head,) = bed.instances("head")
+    return head
+
+
+@pytest.mark.fault("slurmctld is killed while it launches a job's nodes")
+def test_slurmctld_killed_during_resume(row: Row) -> None:
+    node = powered_off_node(row.bed)
+    row.fault_add("slow-boot", "--delay-s", "15", "--tag", "gpucluster:role=compute")
+    job = row.submit(
+        *ALONE, f"--sbatch-args=--nodelist={node}", "--", "bash", "-c", "echo the answer is 5050", follow=True
+    )
+    launching = "ls /run/gpucluster/launching/*.json /run/gpucluster/booting.json 2>/dev/null | head -n 1"
+    wait_for("the launch", lambda: job.state == "CONFIGURING" and row.bed.ssh("sh", "-c", f"{launching} || :"), 120)
+    row.begins()
+    row.bed.ssh("sudo", "systemctl", "kill", "--signal=KILL", "--kill-whom=main", "slurmctld")
+    row.why(job, node)
+    job.completes()
+    row.ends("systemd restarts slurmctld; the job runs on the node")
+
+
+@pytest.mark.fault("the head node's own disk is full (/var/log, /tmp, /var/tmp)")
+def test_full_root_disk(row: Row) -> None:
+    node = powered_off_node(row.bed)
+    job = row.settled()
+    row.begins()
+    with full_disk(row.bed):
+        row.status("100 % full")
+        meanwhile = row.submit(*ALONE, f"--sbatch-args=--nodelist={node}", "--", "echo", "the answer is 5050")
+        meanwhile.completes()
+    row.ends("jobs start, run and complete, also on nodes that are launched meanwhile; the logs have a gap")
+    job.is_same_process()
+
+
+@contextmanager
+def full_disk(bed: Bed) -> Iterator[None]:
+    """Only the places are full to which the head node writes: machines of the local cloud share this machine's disk."""
+    bed.ssh("sudo", "sh", "-c", FULL)
+    try:
+        yield
+    finally:
+        bed.ssh("sudo", "umount", "-l", "/var/log", "/tmp", "/var/tmp")
+
+
+FULL = """
+for at in /var/log /tmp /var/tmp; do
+    copy=$(mktemp -d /run/full.XXXX)
+    cp -a --attributes-only "$at/." "$copy/"
+    mount -t tmpfs -o "size=1m,mode=$(stat -c %a "$at")" tmpfs "$at"
+    cp -a "$copy/." "$at/"
+    rm -r "$copy"
+    dd if=/dev/zero of="$at/full" 2>/dev/null || :
+done
+"""
+
+
+@pytest.mark.fault("the credentials of the head node's role have expired")
+def test_expired_credentials(row: Row) -> None:
+    node = powered_off_node(row.bed)
+    running = row.settled()
+    row.begins()
+    row.fault_add("expired", "--instance-id", the_head(row.bed))
+    job = row.submit(*ALONE, f"--sbatch-args=--nodelist={node}", "--", "echo", "the answer is 5050")
+    row.why(job, "role have expired")
+    row.clear()
+    job.completes()
+    row.ends("the node is launched when the role has credentials again")
+    running.is_same_process()
+
+
+@pytest.mark.fault("the head node restarts")
+def test_rebooted_head(row: Row) -> None:
+    head = the_head(row.bed)
+    job = row.settled()
+    with slow_ssh(row.bed):
+        row.begins()
+        row.bed.client("ec2").reboot_instances(InstanceIds=[head])
+        row.follows(job, "the head node is asked until it answers")
+        row.follows(job, "the head node answers again")
+    row.ends("the job is the same process, and `logs -f` continues")
+    job.is_same_process()
+    assert the_head(row.bed) == head
+
+
+@contextmanager
+def slow_ssh(bed: Bed) -> Iterator[None]:
+    """The next boot takes as long as on EC2. In the local cloud a head node is back before `logs -f` has noticed."""
+    bed.ssh("sudo", "sh", "-c", SLOW_SSH)
+    try:
+        yield
+    finally:
+        bed.ssh("sudo", "sh", "-c", "rm -r /etc/systemd/system/ssh.service.d/slow.conf && systemctl daemon-reload")
+
+
+SLOW_SSH = """
+mkdir -p /etc/systemd/system/ssh.service.d
+printf '[Service]\\nExecStartPre=sleep 40\\n' > /etc/systemd/system/ssh.service.d/slow.conf
+systemctl daemon-reload
+"""
+
+
+@pytest.mark.fault("the head node is terminated")
+def test_a_terminated_head(row: Row) -> None:
+    job, before = row.settled(), the_head(row.bed)
+    explain_errors(row.bed)
+    row.begins()
+    row.bed.client("ec2").terminate_instances(InstanceIds=[before])
+    row.follows(job, f"job {job.id} continues, and the head node is asked until it answers")
+    wait_for("the end of the head node", lambda: not row.bed.instances("head"), 120)
+    row.status(f"the head node {before} is terminated")
+    row.bed.up()
+    row.follows(job, "the head node answers again")
+    row.ends("`gpucluster up` creates another one with the same volume; the job is the same process")
+    job.is_same_process()
+    assert the_head(row.bed) != before
+    a_new_job_runs(row)
+
+
+@pytest.mark.fault("the head node is replaced on purpose (`gpucluster head replace`)")
+def test_a_replaced_head(row: Row) -> None:
+    job, before = row.settled(), the_head(row.bed)
+    explain_errors(row.bed)
+    row.begins()
+    done = row.bed.gpucluster("head", "replace", timeout_s=UP_TIMEOUT_S)
+    assert done.returncode == 0, done.stderr
+    assert f"replacing the head node {before}: another one takes over its volume" in done.stderr
+    row.follows(job, f"job {job.id} continues, and the head node is asked until it answers")
+    row.follows(job, "the head node answers again")
+    row.ends("another one takes over its volume; the job is the same process")
+    job.is_same_process()
+    assert the_head(row.bed) != before
+    a_new_job_runs(row)
+
+
+def a_new_job_runs(row: Row) -> None:
+    """On a node that the new head node launches: it has the queue's next id."""
+    node = powered_off_node(row.bed)
+    job = row.submit(*ALONE, f"--sbatch-args=--nodelist={node}", "--", "echo", "the answer is 5050")
+    job.completes()
+    assert int(job.id) > int(row.jobs[0].id)
