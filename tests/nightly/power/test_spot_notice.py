@@ -63,7 +63,8 @@ def test_a_job_is_requeued_before_ec2_ends_its_node(spot: Bed) -> None:
     assert node not in nodes_of(spot, job_id)
 
     node, instance = list(nodes_of(spot, job_id).items())[1]
-    event = ("event", "--code", "instance-stop", "--delay-s", "100", "--instance-id", instance)
+    # The head node learns of events once a minute: with fewer seconds it would requeue the job at once.
+    event = ("event", "--code", "instance-stop", "--delay-s", "150", "--instance-id", instance)
     told = spot.localcloud("fault", "add", *event)
     assert told.returncode == 0, told.stderr
     wait_for("both ranks a third time", lambda: started(3), 300)
