@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import signal
 import sys
 from types import ModuleType
@@ -15,15 +16,31 @@ PLUGINS = "pydantic.plugin._loader"
 
 
 def main() -> int:
-    # Most objects of a verb are modules and models that live until it exits: collecting garbage among them,
-    # at start and again at exit, takes a sixth of a short verb's time.
+    # Most objects of a verb are modules and models that live until it exits: collecting garbage among them
+    # takes an eighth of a short verb's time.
     gc.set_threshold(100_000)
-    atexit.register(gc.freeze)
+    exit_code: list[int] = []
+    atexit.register(_end, exit_code)  # the first to be registered runs last
     _without_plugins()
     _without_invoke()
     from gpucluster.cli import main
 
-    return main()
+    exit_code.append(main())
+    return exit_code[0]
+
+
+def _end(exit_code: list[int]) -> None:
+    """Ends the process before Python frees each object, which takes 3 % of a short verb's time. Threads and other exit
+    functions have ended by now. Without an exit code, or if a stream cannot be written, Python itself ends, and reports
+    the error."""
+    try:
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
+    except (OSError, ValueError):
+        return
+    if exit_code:
+        os._exit(exit_code[0])
+    gc.freeze()
 
 
 def _without_plugins() -> None:

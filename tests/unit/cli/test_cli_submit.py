@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -142,6 +143,21 @@ def test_dry_run_loads_nothing_slow(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.strip()) == (0, "[]")
+
+
+@pytest.mark.parametrize(("stdout", "code"), [(os.devnull, 2), ("/dev/full", 120)])
+def test_exit_functions_run_and_unwritten_output_is_reported_although_no_object_is_freed(stdout, code):
+    program = (
+        "import atexit, sys; from gpucluster.start import main; sys.argv[1:] = ['no-such-verb']; code = main(); "
+        "atexit.register(print, 'more'); atexit.register(print, 'last', file=sys.stderr); sys.exit(code)"
+    )
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with open(stdout, "w") as file:
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdout=file, stderr=subprocess.PIPE, text=True, check=False, env=buffered
+        )
+    assert done.returncode == code
+    assert "last" in done.stderr and ("No space left on device" in done.stderr) == (code == 120)
 
 
 def test_the_command_line_loads_paramiko_without_invoke():
