@@ -3,7 +3,7 @@ import os
 
 import torch
 import torch.distributed as dist
-import torch.distributed.nn  # here, because an import after init_process_group() would keep the process group
+import torch.distributed.nn  # before init_process_group(): a later import would refer to the process group
 from torch.nn.parallel import DistributedDataParallel
 
 cuda = torch.cuda.is_available()
@@ -18,8 +18,8 @@ for _ in range(200):
     loss.backward()  # DDP averages the gradients of all ranks here
     optimizer.step()
 print(f"rank {dist.get_rank()} of {dist.get_world_size()}: loss {loss.item():.6f}")
-# A thread of Gloo that waits for Python's lock when Python ends aborts the process. Gloo's threads end here, if nothing
-# else refers to the process group.
+# If a thread of Gloo still waits for Python's lock when Python exits, the process aborts. Gloo's threads end here if
+# nothing else refers to the process group.
 del model, optimizer, loss
 gc.collect()
 dist.destroy_process_group()

@@ -166,8 +166,8 @@ First steps:
   gpucluster submit --nodes 2 --follow -- python train.py
   gpucluster down                    # deletes the cluster
 
-`gpucluster VERB --help` explains a verb. Exit codes: 0 done, 2 invalid input, 3 AWS refused or has no capacity,
-4 the job failed, 130 interrupted, 1 any other error.
+`gpucluster VERB --help` explains a verb. Exit codes: 0 done, 2 invalid input, 3 AWS or the cluster refused,
+has no capacity, or cannot be reached, 4 the job failed, 130 interrupted, 1 any other error.
 """
 
 

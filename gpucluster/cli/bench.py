@@ -105,8 +105,8 @@ def command(
 ) -> int:  # fmt: skip
     """Run one command on each number of nodes, with each launcher and each variant, and compare the speed.
 
-    The metric `throughput` is the speed. Without it, `bench` compares the time of whole jobs. It prints a table, notes
-    on what the runs do not prove, and a JSON object as the last line. The exit code is 4 if a run failed.
+    The metric `throughput` is the speed. Without it, `bench` compares the run times of the jobs. It prints a table,
+    warnings about weak results, and a JSON object as the last line. The exit code is 4 if a run failed.
     """
     from gpucluster.layout import expand
     from gpucluster.measure import settings

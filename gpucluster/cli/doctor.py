@@ -141,7 +141,7 @@ def _cdk() -> Check:
 
 def _credentials() -> Check:
     """Whether credentials exist; only AWS can tell whether they are valid. Does not query the metadata service."""
-    advice = "run `aws configure`, or set AWS_PROFILE; `up --local` needs no credentials"
+    advice = "run `aws sso login` or `aws configure`, or set AWS_PROFILE; `up --local` needs no credentials"
     if os.environ.get("AWS_ACCESS_KEY_ID"):
         return Check("aws credentials", True, "in the environment", advice, "AWS")
     folder = Path.home() / ".aws"

@@ -30,7 +30,7 @@ from gpucluster.updates import UnknownRecord
 @click.option("--discard", is_flag=True, help="Delete files too that exist only on Lustre and not in S3.")
 @click.pass_obj
 def command(context: CliContext, yes: bool, export: bool, discard: bool) -> int:
-    """Delete the cluster: its nodes, its network and /home. It lists what is deleted and what remains, then asks.
+    """Delete the cluster: its nodes, its network and its volumes. It lists what is deleted and what remains, then asks.
 
     It refuses if files exist only on Lustre, unless you give --export or --discard.
 

@@ -34,7 +34,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 @click.pass_obj
 def list_(context: CliContext, as_json: bool) -> int:
-    """List the environments, those that are not built yet too, and the packages that jobs installed."""
+    """List all environments, including those not built yet, and the packages that jobs installed."""
     with head(context) as remote:
         found, own = environments.listed(remote), environments.overlays(remote)
     if as_json:

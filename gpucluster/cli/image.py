@@ -144,7 +144,8 @@ def _type(name: str) -> str:
 
     if instances.find(name):
         return name
-    raise UsageError(f"--on: no such instance type: {name!r}", did_you_mean(name, instances.INSTANCE_TYPES))
+    hint = did_you_mean(name, instances.INSTANCE_TYPES, "`gpucluster types` lists them")
+    raise UsageError(f"--on: no such instance type: {name!r}", hint)
 
 
 def _baking(context: CliContext, config: ClusterConfig, image: str) -> Baking:

@@ -48,7 +48,7 @@ def command(context: CliContext, as_json: bool) -> int:
     if unreachable:
         raise unreachable
     if cloud is None and not as_json:
-        click.echo("AWS was not called: no credentials", err=True)
+        click.echo("AWS was not called: no credentials; `aws sso login` or `aws configure` sets them", err=True)
     refusal = _refusal(context, config, cloud)
     if refusal is None:
         return 0

@@ -253,7 +253,7 @@ def _botocore_error(error: Exception) -> AwsError:
 
     match error:
         case known.NoCredentialsError() | known.PartialCredentialsError():
-            hint = "run `aws configure`, or set AWS_PROFILE; `gpucluster up --local` needs no credentials"
+            hint = "run `aws sso login` or `aws configure`, or set AWS_PROFILE"
             return AccessError(f"no AWS credentials: {error}", hint)
         case known.ProfileNotFound():
             return AccessError(str(error), "correct AWS_PROFILE; `aws configure list-profiles` lists the profiles")

@@ -41,10 +41,11 @@ def loads(text: str, file: str = "cluster.yaml") -> ClusterConfig:
 
     document = parse(text, file)
     if document.data is None:
-        raise ConfigError(document.problems or [_whole(file, "is empty", "`gpucluster init` writes a commented one")])
+        empty = _whole(file, "the file is empty", "`gpucluster init` writes a commented one")
+        raise ConfigError(document.problems or [empty])
     if isinstance(document.data, dict) and _JOBS & document.data.keys() and not _OURS & document.data.keys():
         hint = f"`gpucluster submit {file} --dry-run` checks it; -c names another cluster file"
-        raise ConfigError([_whole(file, "is a job, not a cluster file", hint)])
+        raise ConfigError([_whole(file, "this is a job, not a cluster file", hint)])
     config, outcome = _validate(document.data)
     notices = [*document.problems, *map(document.notice, outcome.findings)]
     if config is None or any(notice.level == "error" for notice in notices):
@@ -72,10 +73,10 @@ def _text(file: str) -> str:
         return FilePath(file).read_text(encoding="utf-8")
     except FileNotFoundError:
         problem = _whole(
-            file, "no such file", "`gpucluster init` writes a commented cluster.yaml; -c names another file"
+            file, "no such file", "check its name and folder; `gpucluster init` writes a commented cluster.yaml"
         )
     except IsADirectoryError:
-        problem = _whole(file, "is a folder", f"name the file in it: -c {FilePath(file) / 'cluster.yaml'}")
+        problem = _whole(file, "this is a folder", f"name the file in it: -c {FilePath(file) / 'cluster.yaml'}")
     except UnicodeDecodeError as error:
         problem = not_utf8(file, error)
     except (OSError, ValueError) as error:
@@ -84,7 +85,7 @@ def _text(file: str) -> str:
 
 
 def not_utf8(file: str, error: UnicodeDecodeError) -> Notice:
-    return _whole(file, f"is not UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02x}")
+    return _whole(file, f"the file is not UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02x}")
 
 
 def _whole(file: str, message: str, hint: str | None = None) -> Notice:

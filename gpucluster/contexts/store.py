@@ -45,7 +45,8 @@ class Contexts:
     def get(self, name: str) -> Context:
         """Raises UsageError."""
         if name not in self.known:
-            listed = f"known: {', '.join(self.known)}" if self.known else "add it with `gpucluster context add`"
+            none = "`gpucluster context add NAME ssh://LOGIN` adds one"
+            listed = f"known: {', '.join(self.known)}" if self.known else none
             raise UsageError(f"there is no context {name!r}", did_you_mean(name, [*self.known], listed))
         return self.known[name]
 

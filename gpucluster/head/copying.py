@@ -54,7 +54,7 @@ class Copy:
         if len(hosts) != 1 or (hosts == {None}) == (target.host is None):
             hint = f"write :PATH for the head node, or NODE:PATH for a node: {words[0]} :{words[-1]}"
             if target.host:
-                hint = f"copy it to this machine first: {words[0]} ."
+                hint = f"copy it to this machine first: gpucluster cp {words[0]} ."
             raise UsageError("one path must be on the cluster, and the other one on this machine", hint)
         return cls(sources, target)
 

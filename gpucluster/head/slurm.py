@@ -77,9 +77,10 @@ UNKNOWN = JobState("unknown", "is in a state that this version of GpuCluster doe
 
 # Only root and Slurm's own user may release it (job_mgr.c: _update_job). squeue shows Slurm's description instead of
 # the reason if there is one.
+_RELEASED = "`gpucluster ssh -- sudo scontrol release JOB` tries again"
 _REQUEUED_TOO_OFTEN = (
     "it failed to start on its nodes 100 times, as when a check before it fails, and Slurm holds it: when the nodes' "
-    "problem is solved, `gpucluster ssh -- sudo scontrol release JOB` tries again"
+    f"problem is solved, {_RELEASED}"
 )
 
 # The meaning of squeue's reasons. Matched by prefix, because Slurm appends details.
@@ -90,12 +91,12 @@ PENDING_REASONS = {
     "DependencyNeverSatisfied": "a job that it depends on failed: it will never start, cancel it",
     "Dependency": "it depends on a job that has not ended yet",
     "BeginTime": "its begin time has not come",
-    "JobHeldUser": "you hold it: `scontrol release` releases it",
+    "JobHeldUser": "you hold it: `gpucluster ssh -- scontrol release JOB` releases it",
     "JobHeldAdmin": "an administrator holds it",
-    "launch failed requeued held": "it failed to start, and Slurm holds it: `scontrol release` tries again",
+    "launch failed requeued held": f"it failed to start, and Slurm holds it: {_RELEASED}",
     "launch failure limit exceeded requeued held": _REQUEUED_TOO_OFTEN,
     "JobHoldMaxRequeue": _REQUEUED_TOO_OFTEN,
-    "job requeued in held state": "it was requeued and is held: `scontrol release` releases it",
+    "job requeued in held state": "it was requeued and is held: `gpucluster ssh -- scontrol release JOB` releases it",
     "ReqNodeNotAvail": "a node that it needs is down, drained or reserved",
     "Nodes required for job are DOWN": "nodes that it needs are down or drained",
     "NodeDown": "a node that it needs is down",
@@ -112,8 +113,8 @@ PENDING_REASONS = {
     "Prolog": "the prolog is running on its nodes",
     "BurstBufferResources": "its data will be loaded from S3 shortly before it starts",
     "BurstBufferStageIn": "its data is being loaded from S3: `gpucluster why` shows the progress",
-    "burst_buffer/lua: slurm_bb_data_in: ": "its data could not be loaded from S3, `scontrol release` tries again",
-    "BurstBufferOperation": "its data could not be loaded from S3, `scontrol release` tries again",
+    "burst_buffer/lua: slurm_bb_data_in: ": f"its data could not be loaded from S3: {_RELEASED}",
+    "BurstBufferOperation": f"its data could not be loaded from S3: {_RELEASED}",
     "JobArrayTaskLimit": "as many elements of the array run as may run at a time",
     "Cleaning": "Slurm is still cleaning up after its last run",
 }
@@ -121,13 +122,13 @@ PENDING_REASONS = {
 # The mark after a node's state in sinfo.
 NODE_MARKS = {
     "*": "does not respond",
-    "~": "powered off; it starts when a job needs it",
-    "#": "is starting",
-    "%": "is powering off",
+    "~": "powered off until a job needs it",
+    "#": "booting",
+    "%": "powering off",
     "!": "will be powered off",
     "$": "reserved for maintenance",
     "@": "will be rebooted",
-    "^": "is rebooting",
+    "^": "rebooting",
     "-": "reserved for a planned job",
     "+": "",
 }

@@ -136,7 +136,7 @@ def _launcher(spec: JobSpec, partition: Partition | None, layout: Layout) -> Fin
         )
     elif layout.site:
         yield from site.check(spec, layout.site, layout.name)
-    elif not container.replaces_environment(spec) and not spec.python:
+    elif not container.replaces_environment(spec) and not spec.python and not any(_types(spec, partition)):
         yield from _environment(spec, partition, layout)
     if spec.container_mounts and not spec.container_image:
         yield Finding(("container_mounts",), "needs a container_image", "name the image, or remove the mounts")
@@ -152,12 +152,13 @@ def _environment(spec: JobSpec, partition: Partition | None, layout: Layout) -> 
         got = f"{spec.launcher} starts ranks of {' or '.join(allowed)}, got {framework}"
         yield Finding(("framework",), got, "remove it, or choose another launcher")
     elif framework not in config.software.frameworks:
-        left_out = (
-            f"{spec.launcher} needs {framework}, which software.frameworks of the cluster {config.name} does not list"
-        )
+        unlisted = f"which software.frameworks of the cluster {config.name} does not list"
+        needed = ("launcher", f"{spec.launcher} needs {framework}, {unlisted}")
+        chosen = ("framework", f"there is no environment {framework}, {unlisted}")
+        key, missing = needed if framework in allowed[:1] else chosen
         more = f"software: {{frameworks: [{', '.join([*config.software.frameworks, framework])}]}}"
-        hint = f"in cluster.yaml, write `{more}` and run `gpucluster up`, or choose another launcher"
-        yield Finding(("launcher",), left_out, hint)
+        hint = f"in cluster.yaml, write `{more}` and run `gpucluster up`, or choose another {key}"
+        yield Finding((key,), missing, hint)
     else:
         yield from _runs_on(framework, "partition", partition)
         if spec.servers and spec.servers.nodes:
@@ -193,8 +194,11 @@ def _horovodrun(spec: JobSpec) -> Findings:
     asked = [key for key, given in (("controller", spec.controller != "gloo"), ("min_nodes", spec.min_nodes)) if given]
     if spec.launcher != "horovodrun":
         for key in asked:
-            yield Finding((key,), f"only for horovodrun, got launcher {spec.launcher}", "remove it")
-    elif len(asked) == 2:
+            yield Finding(
+                (key,), f"only for horovodrun, got launcher {spec.launcher}", "set launcher: horovodrun, or remove it"
+            )
+        return
+    if len(asked) == 2:
         yield Finding(("min_nodes",), "elastic jobs need Gloo, got controller mpi", "remove controller")
     if (spec.min_nodes or 0) > spec.nodes:
         most = f"the job starts with {spec.nodes} node{'s' * (spec.nodes > 1)}, got {spec.min_nodes}"
@@ -236,7 +240,7 @@ def _signal(spec: JobSpec, partition: Partition | None) -> Findings:
     """Jobs of spot nodes and of Capacity Blocks also get the signal before EC2 terminates the node."""
     ends = partition is not None and partition.purchase in ("spot", "capacity-block")
     if spec.signal and not spec.time and not ends:
-        yield Finding(("signal",), "is sent before the time limit, but the job has none", "add a time, such as 2:00:00")
+        yield Finding(("signal",), "is sent before the time limit, which this job lacks", "add a time, such as 2:00:00")
 
 
 def _name(command: tuple[str, ...]) -> str:

@@ -38,7 +38,7 @@ def loads(layout: Layout, document: Document, flags: dict[str, Any]) -> JobSpec:
     given = document.data or {}
     if {"region", "partitions"} <= given.keys():
         hint = f"-c {document.file} chooses it; a job is `command: [python, train.py]` and more, see docs/jobs.md"
-        raise JobSpecError([Notice("error", document.file, 0, 0, "", "is a cluster file, not a job", hint=hint)])
+        raise JobSpecError([Notice("error", document.file, 0, 0, "", "this is a cluster file, not a job", hint=hint)])
     flags = _with_more(given, flags)
     problems = list(document.problems)
     findings = list(conflicts(given))

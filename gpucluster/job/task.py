@@ -63,7 +63,7 @@ def project_of(spec: JobSpec, base: Path) -> str | None:
 
 def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
     if spec.state and not spec.project:
-        yield Finding(("state",), "is kept for a task, and the job has no name", "add a name, such as --name train")
+        yield Finding(("state",), "only a job with a name keeps state", "add a name, such as --name train")
     elif spec.state and in_s3(spec.state):
         yield from _access(spec, spec.state, config)
     elif spec.state and (problem := channels.not_shared(spec.state, config)):
@@ -81,9 +81,7 @@ def _access(spec: JobSpec, uri: str, config: ClusterConfig) -> Iterator[Finding]
 
 def _resubmit(spec: JobSpec) -> Iterator[Finding]:
     if spec.resubmit and not spec.time:
-        yield Finding(
-            ("resubmit",), "continues after the time limit, but the job has none", "add a time, such as 2:00:00"
-        )
+        yield Finding(("resubmit",), "needs a time limit, which this job lacks", "add a time, such as 2:00:00")
     if spec.resubmit and not spec.requeue:
         yield Finding(("resubmit",), "runs the job again, which `requeue: no` forbids", "remove requeue")
     if spec.resubmit_limit and not spec.resubmit:

@@ -44,7 +44,7 @@ def accept(command: click.Command, verb: str) -> click.Command:
                 metavar="FILE",
                 expose_value=False,
                 callback=_choose,
-                help="Cluster file.  [default: the nearest cluster.yaml]",
+                help="Cluster file.  [env: GPUCLUSTER_CONFIG; default: the nearest cluster.yaml]",
             ),
             click.Option(
                 ["--context"],

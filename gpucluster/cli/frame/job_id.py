@@ -17,5 +17,6 @@ def job_id(value: str) -> str:
 def array_id(value: str) -> str:
     """12, of a whole array."""
     if not re.fullmatch(r"\d+", value):
-        raise click.BadParameter(f"must be the ID of a sweep or an array such as 12, got {value!r}")
+        wanted = "must be the ID of a sweep or an array such as 12"
+        raise click.BadParameter(f"{wanted}, got {value!r}; `gpucluster jobs` lists them")
     return value

@@ -28,7 +28,11 @@ OPTIONS = (
     ),
     click.option("-A", "--account", metavar="NAME", help="Slurm account to charge."),
     click.option("-q", "--qos", metavar="NAME", help="Slurm's quality of service."),
-    click.option("--mem", metavar="SIZE", help="Memory on each node, such as 64G.  [default: all of it]"),
+    click.option(
+        "--mem",
+        metavar="SIZE",
+        help="Memory on each node, such as 64G.  [default: all of it; with --no-exclusive, Slurm's default]",
+    ),
     click.option("--cpus-per-task", type=int, metavar="N", help="CPUs of each rank.  [default: an equal share]"),
     click.option("-C", "--constraint", metavar="FEATURES", help="Slurm features that the nodes must have."),
     click.option("--reservation", metavar="NAME", help="Slurm reservation to run in."),

@@ -24,8 +24,8 @@ Examples:
 def command(context: CliContext, words: tuple[str, ...]) -> int:
     """Open a shell on the head node, or run a command there and return its exit code.
 
-    The connection goes through EC2 Instance Connect: you need no key pair, and no port is open. The host key is
-    verified.
+    The connection goes through EC2 Instance Connect: it needs no key pair and no port that is open to the internet.
+    The host key is verified.
     """
     from gpucluster.head import terminal
 

@@ -76,7 +76,7 @@ def internet_none_environments(config: ClusterConfig) -> Findings:
     if config.network.internet == "none" and software.frameworks and software.cache is None:
         yield Finding(
             ("network", "internet"),
-            f"'none' reaches no package index: {' and '.join(software.frameworks)} cannot be installed",
+            f"with 'none' nodes reach no package index, so they cannot install {' and '.join(software.frameworks)}",
             "set software.cache and build them once in a cluster with internet (`gpucluster env build`), "
             "or use an image with all wheels in /opt/wheels",
         )

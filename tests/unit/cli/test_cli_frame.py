@@ -250,6 +250,6 @@ def test_doctor_says_what_to_do_about_missing_credentials(
         monkeypatch.delenv(name, raising=False)
     assert main(["doctor"]) == 0
     captured = capsys.readouterr().out
-    assert "needed for AWS: run `aws configure`" in captured
+    assert "needed for AWS: run `aws sso login` or `aws configure`" in captured
     verdict = captured.splitlines()[-1]
     assert verdict.endswith("not for AWS") or "AWS" in verdict.removeprefix("not ready for ").split(", ")

@@ -79,7 +79,7 @@ def test_the_verbs_are_in_sections_and_the_first_steps_are_commands(capsys: Capt
     assert [line for line in printed.splitlines() if line.removesuffix(":") in SECTIONS] == [f"{t}:" for t in SECTIONS]
     steps = re.findall(r"^    gpucluster (\S+)", printed, re.MULTILINE)
     assert steps == ["init", "plan", "up", "submit", "down"]
-    assert "3 AWS refused or has no capacity" in printed
+    assert "3 AWS or the cluster refused" in printed
 
 
 def test_submit_shows_each_option_in_one_section() -> None:

@@ -89,7 +89,7 @@ def test_validate_reads_stdin() -> None:
 def test_validate_reads_stdin_that_is_not_utf_8() -> None:
     command = [sys.executable, "-m", "gpucluster.cli", "validate", "-"]
     done = subprocess.run(command, input="name: Größe\n".encode("latin-1"), capture_output=True, env=ENVIRONMENT)
-    assert (done.returncode, done.stderr) == (2, b"<stdin>: error: is not UTF-8 text: byte 8 is 0xf6\n")
+    assert (done.returncode, done.stderr) == (2, b"<stdin>: error: the file is not UTF-8 text: byte 8 is 0xf6\n")
 
 
 def test_a_full_disk_is_not_reported_as_a_bug(folder: Path) -> None:

@@ -148,7 +148,7 @@ def test_time_refused(time):
         ({"sbatch_args": ("--a\n#SBATCH --b",)}, "--sbatch-args[0]: must be one option of sbatch"),
         ({"signal": "USR1 120", "time": "1:00:00"}, "--signal: must be USR1 or USR2, and @seconds before the limit"),
         ({"signal": "TERM@9", "time": "1:00:00"}, "--signal: must be USR1 or USR2, and @seconds before the limit"),
-        ({"signal": "USR1@9"}, "--signal: is sent before the time limit, but the job has none | add a time, such as"),
+        ({"signal": "USR1@9"}, "--signal: is sent before the time limit, which this job lacks | add a time, such as"),
     ],
 )
 def test_refused(flags, message):

@@ -59,7 +59,7 @@ def test_nodes():
     ]  # fmt: skip
     assert nodes["train-3"].reason == "InsufficientInstanceCapacity: no g5.12xlarge | in us-east-1a"
     assert (nodes["train-1"].reason, nodes["train-1"].since) == ("", "")
-    assert nodes["train-4"].words == "allocated (is starting)"
+    assert nodes["train-4"].words == "allocated (booting)"
 
 
 @pytest.mark.parametrize("text", ["", "slurm_load_jobs error: Unable to contact slurm controller\n", "|||\n"])
@@ -204,7 +204,7 @@ def test_how_far_its_data_is():
         "3 of 40 files of /fsx/data are loaded from S3",
     ]
     said = "burst_buffer/lua: slurm_bb_data_in: /fsx/data does not exist"
-    assert slurm.pending_reason(f"({said})").endswith("`scontrol release` tries again: /fsx/data does not exist")
+    assert slurm.pending_reason(f"({said})").endswith("scontrol release JOB` tries again: /fsx/data does not exist")
 
 
 @pytest.mark.parametrize("reason", ["JobHoldMaxRequeue", "launch failure limit exceeded requeued held"])

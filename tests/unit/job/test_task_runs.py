@@ -187,7 +187,7 @@ def _problem(**flags: object) -> str:
 
 
 def test_wrong_options_of_tasks_are_refused() -> None:
-    assert "continues after the time limit, but the job has none" in _problem(resubmit="until-done")
+    assert "needs a time limit, which this job lacks" in _problem(resubmit="until-done")
     assert "runs the job again" in _problem(resubmit="until-done", time="1:00:00", requeue=False)
     assert "add resubmit: until-done" in _problem(resubmit_limit=3)
     assert "the job has no name" in _problem(state="s3://mine/states")

@@ -53,13 +53,13 @@ class Nodes:
 
 @validator("quota-vcpus", VCPUS)
 def quota_vcpus(config: ClusterConfig, account: Account) -> Findings:
-    """The account's vCPU quotas, on demand and spot, hold what is always on, and one node of each partition."""
+    """The account's vCPU quotas, on demand and spot, allow min_nodes and one more node of each partition."""
     yield from _too_few(config, account, lambda nodes: max(nodes.always, 1), "at least")
 
 
 @validator("quota-vcpus-for-all", VCPUS, level="warning")
 def quota_vcpus_for_all(config: ClusterConfig, account: Account) -> Findings:
-    """The account's vCPU quotas, on demand and spot, hold max_nodes of each partition."""
+    """The account's vCPU quotas, on demand and spot, allow max_nodes of each partition."""
     yield from _too_few(config, account, lambda nodes: nodes.most, "with max_nodes")
 
 
@@ -69,7 +69,7 @@ def quota_vcpus_for_all(config: ClusterConfig, account: Account) -> Findings:
     level="warning",
 )
 def quota_disks(config: ClusterConfig, account: Account) -> Findings:
-    """The account's quota on gp3 volumes holds the disks of all nodes."""
+    """The account's quota on gp3 volumes is large enough for the disks of all nodes."""
     gib = config.head_node.volume_gib + sum(nodes.most for nodes in _all_nodes(config)) * ROOT_VOLUME_GIB
     had = _quota(account, "ebs", GP3_TIB)
     if gib / 1024 > had:
@@ -112,7 +112,7 @@ def quota_nat_gateways(config: ClusterConfig, account: Account) -> Findings:
     "https://docs.aws.amazon.com/fsx/latest/LustreGuide/limits.html; error ServiceLimitExceeded of FSx",
 )
 def quota_fsx_storage(storage: FsxLustre, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The account's quota on FSx for Lustre holds a file system's capacity."""
+    """The account's quota on FSx for Lustre is large enough for a file system's capacity."""
     code = FSX_STORAGE_GIB[storage.deployment]
     had = _quota(account, "fsx", code)
     if storage.capacity_gib > had:

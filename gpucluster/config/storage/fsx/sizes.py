@@ -45,10 +45,10 @@ def fsx_throughput_tier(storage: FsxLustre, path: Path, config: ClusterConfig) -
 
 @validator("fsx-scratch-has-no-tier", f"{FSX_API}: PerUnitStorageThroughput")
 def fsx_scratch_has_no_tier(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
-    """A scratch file system takes no throughput."""
+    """throughput_mbps_per_tib is not allowed for a scratch file system."""
     if storage.throughput_mbps_per_tib is not None and not TIERS_MBPS_PER_TIB[storage.deployment]:
         yield Finding(
             (*path, "throughput_mbps_per_tib"),
-            f"does nothing for {storage.deployment}",
+            f"not allowed for {storage.deployment}",
             "remove it: scratch has one speed",
         )

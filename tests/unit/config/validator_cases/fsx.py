@@ -36,7 +36,7 @@ CASES: dict[str, Case | list[Case]] = {
     "fsx-scratch-has-no-tier": Case(
         fails=storage("fsx-lustre", deployment="scratch-2", throughput_mbps_per_tib=200),
         key="storage[0].throughput_mbps_per_tib",
-        says="does nothing for scratch-2",
+        says="not allowed for scratch-2",
         passes=storage("fsx-lustre", deployment="scratch-2"),
     ),
     "fsx-efa-needs-persistent-2": Case(

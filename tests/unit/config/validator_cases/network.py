@@ -117,19 +117,19 @@ CASES = {
         Case(
             fails=closed(),
             key="network.internet",
-            says="'none' reaches no package index: torch and horovod cannot be installed",
+            says="with 'none' nodes reach no package index, so they cannot install torch and horovod",
             passes=closed(software={"image": BAKED, "cache": "s3://bucket/environments"}),
         ),
         Case(
             fails=closed(software={"image": BAKED, "frameworks": ["torch"]}),
             key="network.internet",
-            says="'none' reaches no package index: torch cannot be installed",
+            says="with 'none' nodes reach no package index, so they cannot install torch",
             passes=closed(software={"image": BAKED, "frameworks": []}),
         ),
         Case(
             fails=closed(),
             key="network.internet",
-            says="'none' reaches no package index: torch and horovod cannot be installed",
+            says="with 'none' nodes reach no package index, so they cannot install torch and horovod",
             passes=network(internet="nat"),
         ),
     ],
