@@ -15,6 +15,7 @@ from gpucluster_job import chain, channels, element, failures, launch, make_cont
 from gpucluster_job.ending import Ending, metrics, now, runs_again, stop_reason, write_result
 from gpucluster_job.hang import Hang
 from gpucluster_job.log import LauncherOutput, keep_sent, say
+from gpucluster_job.log_place import LogPlace
 from gpucluster_job.network import NetworkError, Port, address_of
 from gpucluster_job.preflight.checks import Preflight
 from gpucluster_job.ram import Ram
@@ -44,7 +45,7 @@ class Job:
     def __init__(self, line: list[str], command: list[str]) -> None:
         self._line, self._command = line, command
         self._settings, self._started_at = Settings.read(), now()
-        self._log_start = _size(str(self._settings.log))
+        self._log_start, self._log_place = _size(str(self._settings.log)), LogPlace(self._settings)
         self._runner = Runner()
         self._hang = Hang(self._runner, self._settings, self._on_each_node)
         self._output = LauncherOutput(self._hang.hear)
@@ -72,6 +73,7 @@ class Job:
         return self._finish()
 
     def _phases(self) -> None:
+        self._log_place.begin()
         self._command = element.enter(self._settings, self._command)
         self._failures = failures.folder(f"run-{self._settings.runs_before}")
         self._find_nodes()
@@ -146,7 +148,9 @@ class Job:
         more.update(self._run.finish(self._ending))
         if not (self._run.goes_on or (stopped and runs_again(self._settings))):
             (self._settings.folder / "secrets.sh").unlink(missing_ok=True)
-        self._run.keep(self._write(more))
+        result = self._write(more)
+        self._log_place.end()
+        self._run.keep(result)
         return self._ending.code
 
     def _write(self, more: dict[str, object]) -> dict[str, object]:

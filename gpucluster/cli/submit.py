@@ -97,7 +97,7 @@ SECTIONS = {
     "Checks before the program starts": ("preflight", "efa"),
     "Slurm": (
         "exclusive", "account", "qos", "mem", "cpus_per_task", "constraint", "reservation", "dependency", "begin",
-        "sbatch_args",
+        "output", "sbatch_args",
     ),
 }  # fmt: skip
 

@@ -56,6 +56,7 @@ LEFT_OUT = {
     "reservation": "as partition",
     "dependency": "it decides when the job runs",
     "begin": "it decides when the job runs",
+    "output": "it is a second place for the log",
     "sbatch_args": "they decide when and where the job runs",
     "metrics": "they are read from the log, which the run has",
     "state": "where the state is kept, not what is computed from it",

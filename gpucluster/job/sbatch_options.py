@@ -37,7 +37,7 @@ KEYS = {
     "ntasks-per-socket": "ntasks_per_node",
     "open-mode": "",
     "oversubscribe": "exclusive",
-    "output": "",
+    "output": "output",
     "parsable": "",
     "partition": "partition",
     "qos": "qos",
@@ -76,7 +76,6 @@ SHORT = {
 WHY = {
     "error": "the job's log, log.txt in its folder, has both streams: `logs` and result.json read it",
     "open-mode": "a requeued job appends to the same log.txt",
-    "output": "the job's log is log.txt in its folder: `logs` and result.json read it there",
     "parsable": "submit reads what sbatch prints",
     "test-only": "sbatch would queue no job; --dry-run prints the script",
     "wait": "--follow waits for the job",

@@ -303,6 +303,8 @@ def _job_variables(request: SbatchRequest) -> Iterator[str]:
     yield f"export GPUCLUSTER_PREFLIGHT={spec.preflight}"
     if spec.hang_timeout:
         yield f"export {HANG_TIMEOUT}={seconds_of(spec.hang_timeout)}"
+    if spec.output:
+        yield f"export GPUCLUSTER_OUTPUT={shlex.quote(spec.output)}"
     if launcher.roles:
         yield f"export NUM_SERVERS={request.num_servers} NUM_SERVER_NODES={request.server_nodes}"
     if launcher.roles and request.server_environment:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
+from gpucluster.job import channels, log_place
 from gpucluster.job.spec import JobSpec
 from gpucluster.layout import Partition
 
@@ -43,6 +44,8 @@ def check(spec: JobSpec, partition: Partition | None, config: ClusterConfig) -> 
                 yield Finding((key,), off, "leave it out, or set accounting: local in cluster.yaml")
     if partition:
         yield from _size(spec, partition)
+    if spec.output:
+        yield from _output(spec, spec.output, config)
 
 
 def _size(spec: JobSpec, partition: Partition) -> Iterator[Finding]:
@@ -57,3 +60,16 @@ def _size(spec: JobSpec, partition: Partition) -> Iterator[Finding]:
         yield Finding(
             ("cpus_per_task",), f"{node} has {cpus} CPUs, got {ranks}", f"at most {cpus // spec.ranks_per_node}"
         )
+
+
+def _output(spec: JobSpec, path: str, config: ClusterConfig) -> Iterator[Finding]:
+    symbols = log_place.symbols(path)
+    if "a" in symbols and not spec.elements:
+        none = f"%a is the index of an element, and the job has no array and no sweep, got {path!r}"
+        yield Finding(("output",), none, "remove %a: %j is the job's id")
+    if len(spec.elements) > 1 and not symbols & {"a", "j"}:
+        same = f"all {len(spec.elements)} elements would write to one file, got {path!r}"
+        yield Finding(("output",), same, "add %a, the element's index, such as logs/%x-%A_%a.out")
+    if path.startswith("/") and (problem := channels.not_shared(path, config)):
+        hint = "name a file there, or in your home directory, such as logs/%x-%j.out"
+        yield Finding(("output",), problem, hint)

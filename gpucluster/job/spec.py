@@ -16,7 +16,7 @@ from gpucluster.config.fields import S3_URI, Amount, Count, Whole
 from gpucluster.config.models import Framework
 from gpucluster.config.section import Separate
 from gpucluster.config.value_checks import matching, refuse
-from gpucluster.job import arrays, reserved, sbatch_options
+from gpucluster.job import arrays, log_place, reserved, sbatch_options
 from gpucluster.launchers import DEFAULT
 
 _TIME = r"(?:(\d+)-(\d{1,2})(?::([0-5]?\d))?(?::([0-5]?\d))?|(\d+)(?::([0-5]?\d))?(?::([0-5]?\d))?)"
@@ -151,6 +151,7 @@ SweptName = Annotated[
 ]
 SweptValues = Annotated[tuple[Word, ...], BeforeValidator(arrays.values), Field(min_length=1)]
 Array = Annotated[str, BeforeValidator(arrays.array)]
+LogPath = Annotated[str, BeforeValidator(log_place.pattern)]
 
 SlurmName = Annotated[str, _matching(r"[^\s,'\"\\#=]+", "one name that Slurm knows, without spaces and commas")]
 SlurmNames = Annotated[str, _matching(r"[^\s'\"\\#=]+", "names that Slurm knows, without spaces")]
@@ -364,6 +365,8 @@ class JobSpec(BaseModel):
     reservation: SlurmNames | None = None
     dependency: Dependency | None = None
     begin: Begin | None = None
+    output: LogPath | None = None
+    """A second place for the log, with sbatch's filename patterns. Relative to the home directory on the cluster."""
     sbatch_args: tuple[SbatchOption, ...] = ()
     state: Source | None = None
     """Of a task: a folder on shared storage in which its state is kept, or an S3 prefix that it is copied to."""

@@ -50,6 +50,7 @@ def texts(spec: JobSpec) -> Iterator[str]:
     yield from spec.sbatch_args
     yield from (channel.source for channel in spec.channels.values())
     yield spec.container_image or ""
+    yield spec.output or ""
 
 
 def loaded(spec: JobSpec, config: ClusterConfig) -> tuple[str, ...]:

@@ -108,11 +108,14 @@ def test_context_add_shows_partitions_and_their_gpus(lab: Lab) -> None:
 
 
 def test_a_job_runs_on_two_nodes(lab: Lab) -> None:
-    done = lab.gpucluster("submit", *JOB, "--nodes", "2", "--name", "digits", "--follow", *COMMAND)
+    place = ("--output", "logs/%x-%j@%N.out")
+    done = lab.gpucluster("submit", *JOB, "--nodes", "2", "--name", "digits", *place, "--follow", *COMMAND)
     assert done.returncode == 0, done.stdout + done.stderr
     assert {"[0 lab1] rank 0 of 2 /home/me/venv", "[1 lab2] rank 1 of 2 /home/me/venv"} <= set(done.stdout.splitlines())
     found = json.loads(done.stdout.splitlines()[-1])
     assert (found["state"], found["result"]["node_list"]) == ("COMPLETED", ["lab1", "lab2"])
+    copy = lab.ok("ssh", "--", "cat", f"logs/digits-{found['job_id']}@lab1.out")
+    assert copy.endswith(lab.ok("logs", str(found["job_id"])))
     again = lab.last("submit", *JOB, "--nodes", "2", "--name", "digits", *COMMAND)
     assert again == {"job_id": found["job_id"], "folder": found["folder"], "name": "digits", "skipped": True}
 

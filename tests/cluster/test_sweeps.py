@@ -24,7 +24,8 @@ def row(cluster: Bed, job_id: str) -> dict[str, str]:
 def test_a_sweep_runs_and_its_failed_element_runs_again(cluster: Bed) -> None:
     words = ("--name", "sweep", *JOB, "--sweep", "seed=1..6", "--max-parallel", "2")
     metrics = ("--metrics", "accuracy=accuracy: ([0-9.]+)")
-    first = cluster.submit(*words, *metrics, "--follow", "--", "bash", "-c", PROGRAM)
+    place = ("--output", "logs/%x-%A_%a.out")
+    first = cluster.submit(*words, *metrics, *place, "--follow", "--", "bash", "-c", PROGRAM)
     array = str(first.last["job_id"])
     assert first.exit_code == 4, first.told
     assert re.search(rf"job {array}: (\d running, )?\d pending", first.told), first.told
@@ -38,6 +39,9 @@ def test_a_sweep_runs_and_its_failed_element_runs_again(cluster: Bed) -> None:
     why = cluster.gpucluster("why", f"{array}_3").stdout
     assert why.startswith(f"job {array}_3 failed: rank 0 on train-")
     assert "error: not this time" in why
+
+    copies = f"cd; for i in 0 1 2 3 4 5; do cmp {first.last['folder']}/$i/log.txt logs/sweep-{array}_$i.out; done"
+    assert cluster.ssh("sh", "-c", f"{copies}; find logs -type l") == ""
 
     again = cluster.gpucluster("resubmit", array, "--failed", "--follow", timeout_s=240)
     assert again.returncode == 0, again.stderr

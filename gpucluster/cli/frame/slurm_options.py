@@ -43,6 +43,12 @@ OPTIONS = (
         help="Start after other jobs, as sbatch has it: afterok:12,afterany:13.",
     ),
     click.option("-b", "--begin", metavar="TIME", help="Do not start before: 16:00, tomorrow, now+2hours."),
+    click.option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Second place for the job's log on the cluster, as sbatch has it: logs/%x-%j.out.",
+    ),
 )
 
 

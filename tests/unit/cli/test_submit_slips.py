@@ -69,7 +69,8 @@ def test_an_option_in_the_wrong_place(submit, words, told):
     [
         ("--nodes=3", "the job's key nodes sets --nodes"),
         ("-N3", "the job's key nodes sets -N"),
-        ("--out=/tmp/x", "--out is not allowed: the job's log is log.txt"),
+        ("--out=/tmp/x", "the job's key output sets --out"),
+        ("--error=x", "--error is not allowed: the job's log, log.txt in its folder, has both streams"),
         ("--array=1-4", "the job's key array sets --array"),
         ("--time=5", "the job's key time sets --time"),
         ("--wrap=x", "the job's key command sets --wrap"),
@@ -91,6 +92,13 @@ def test_other_options_are_passed_to_sbatch(submit, option):
     code, out, err = submit(f"--sbatch-args={option}", "--", "python", "train.py")
     assert (code, err) == (0, "")
     assert f"#SBATCH {option}\n" in out
+
+
+@pytest.mark.parametrize("words", [("-o", "logs/%x-%j.out"), ("--output=logs/%x-%j.out",)])
+def test_the_place_of_the_log_has_sbatchs_name_and_letter(submit, words):
+    code, out, err = submit(*words, "python", "train.py")
+    assert (code, err) == (0, "")
+    assert "\nexport GPUCLUSTER_OUTPUT=logs/%x-%j.out\n" in out
 
 
 def test_no_option_is_both_ours_and_passed_on():

@@ -62,6 +62,7 @@ JOBS = {
         "launcher": "torchrun", "partition": "big", "nodes": 8, "efa": "required", "requeue": False, "name": "big-one",
         "signal": "USR1@120", "time": "1-12:00:00", "env": {"NCCL_DEBUG": "INFO", "ODD": "it's \"$HOME\"\nand more"},
         "secrets": ("WANDB_API_KEY",), "reservation": "mine", "sbatch_args": ("--nice",),
+        "output": "logs/%x-%j.out",
     },
 }  # fmt: skip
 

@@ -70,6 +70,7 @@ NAMED = {
     "container's mount": {"container_image": "docker://ubuntu", "container_mounts": ("/fsx:/fsx",)},
     "container": {"container_image": "/fsx/images/a.sqsh"},
     "option of sbatch": {"sbatch_args": ("--comment=/fsx/results/err.txt",)},
+    "second place of its log": {"output": "/fsx/results/%j.out"},
     "source of its RAM": {"partition": "ram"},
 }
 
