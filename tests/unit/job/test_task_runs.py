@@ -190,7 +190,7 @@ def test_wrong_options_of_tasks_are_refused() -> None:
     assert "needs a time limit, which this job lacks" in _problem(resubmit="until-done")
     assert "runs the job again" in _problem(resubmit="until-done", time="1:00:00", requeue=False)
     assert "add resubmit: until-done" in _problem(resubmit_limit=3)
-    assert "the job has no name" in _problem(state="s3://mine/states")
+    assert "only a job with a name keeps state" in _problem(state="s3://mine/states")
     assert "may not write to s3://data/x" in _problem(name="a", state="s3://data/x")
     assert "is not on shared storage" in _problem(name="a", state="/tmp/x")
 
