@@ -2,8 +2,8 @@
 
 usage: packages_cache has|restore|store ENVIRONMENT PLACE
 
-ENVIRONMENT is the cluster's environment, by the link that jobs use. PLACE is the folder of overlay.py. Exit code 1 means
-no. It needs boto3, which is one of the system's packages, and has the permissions of jobs.
+ENVIRONMENT is the cluster's environment, by the link that jobs use. PLACE is the folder of overlay.py. Exit code 1
+means no. It needs boto3, which is one of the system's packages, and has the permissions of jobs.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class _Whole:
 
 
 def restore(archive: Archive, python: str, place: Path) -> bool:
-    """An installation has the path of its folder and of Python in many files, and pyvenv.cfg has both. They are the same
-    on every cluster with the same image and account."""
+    """An installation has the path of its folder and of Python in many files, and pyvenv.cfg has both. They are the
+    same on every cluster with the same image and account."""
     if not archive.exists:
         print(f"{archive.uri} is not in the cache")
         return False

@@ -1,18 +1,22 @@
-"""A job's own packages are stored by one cluster and restored by the next: the real pip, tar and zstd, and moto's S3 over
-HTTP. The next cluster has an index without wheels, so its packages can only come from the cache."""
+"""A job's own packages are stored by one cluster and restored by the next: the real pip, tar and zstd, and moto's S3.
+
+The next cluster has an index without wheels, so its packages can only come from the cache.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from moto.core import set_initial_no_auth_action_count
+from stubbed_jobs import wait_for
 from test_packages_from_s3 import bucket, served
 from test_packages_overlay import OVERLAY, SHOW, Jobs
 
@@ -40,6 +44,13 @@ class Cluster(Jobs):
 
     def build(self, name: str, *, setup: str = "", key: str = "0123") -> subprocess.CompletedProcess[str]:
         return self.overlay("build", self.ask(name, "greeting", setup=setup, key=key))
+
+    def tar(self, does: str) -> None:
+        self.squeue("true")
+        program = self.folder.parent / "bin" / "tar"
+        program.write_text(f"#!/bin/sh\n{does}\n")
+        program.chmod(0o755)
+        self.env["PATH"] = f"{program.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
 
     def shown(self) -> str:
         python = str(self.place() / "bin" / "python")
@@ -127,9 +138,13 @@ def test_packages_of_another_folder_are_installed_anew(jobs: Cluster, s3: Any) -
     assert "Successfully installed greeting-1.5" in built.stdout
 
 
-def test_packages_that_cannot_be_stored_are_used(jobs: Cluster) -> None:
-    built = jobs.build("first")
-    assert built.returncode == 0, built.stdout
+@pytest.mark.parametrize(("denied", "why"), [(True, "InvalidAccessKeyId"), (False, "NoSuchBucket")])
+def test_packages_that_cannot_be_stored_are_used(jobs: Cluster, denied: bool, why: str) -> None:
+    if denied:
+        bucket(jobs)
+    calls = set_initial_no_auth_action_count(0 if denied else 1000)  # after them S3 knows no keys
+    built = calls(jobs.build)("first")
+    assert built.returncode == 0 and why in built.stdout, built.stdout
     assert f"warning: {CACHE}/torch-0123/0123-" in built.stdout and "could not be stored: " in built.stdout
     assert built.stdout.splitlines()[-1].endswith("; this cluster uses the packages all the same")
     assert jobs.overlay("check", jobs.ask("second", "greeting")).stdout == "ready\n"
@@ -142,11 +157,7 @@ def test_nothing_is_stored_of_a_failed_installation(jobs: Cluster, s3: Any) -> N
 
 def test_a_folder_that_changes_while_it_is_packed_is_not_stored(jobs: Cluster, s3: Any) -> None:
     """tar fails after most of the archive is written; S3 must not get that part."""
-    tar = jobs.folder.parent / "bin" / "tar"
-    jobs.squeue("true")
-    tar.write_text('#!/bin/sh\n/bin/tar "$@" || exit\ncase " $* " in *" -cf "*) exit 1 ;; esac\n')
-    tar.chmod(0o755)
-    jobs.env["PATH"] = f"{tar.parent}:{Path(sys.executable).parent}:{jobs.env['PATH']}"
+    jobs.tar('/bin/tar "$@" || exit\ncase " $* " in *" -cf "*) exit 1 ;; esac')
     built = jobs.build("first")
     assert built.returncode == 0 and "could not be stored: the folder cannot be packed" in built.stdout, built.stdout
     assert list(s3.objects.all()) == []
@@ -173,25 +184,20 @@ def test_a_job_on_its_nodes_does_not_wait_for_storing(jobs: Cluster, s3: Any) ->
 
 
 def test_jobs_use_packages_while_they_are_stored_and_prune_keeps_them(jobs: Cluster, s3: Any) -> None:
-    tar = jobs.folder.parent / "bin" / "tar"
-    jobs.squeue("true")
-    wait = f"while [ ! -e {jobs.folder}/go ]; do sleep 0.05; done"
-    tar.write_text(f'#!/bin/sh\ncase " $* " in *" -cf "*) touch {jobs.folder}/storing; {wait} ;; esac\nexec /bin/tar "$@"\n')
-    tar.chmod(0o755)
-    jobs.env["PATH"] = f"{tar.parent}:{Path(sys.executable).parent}:{jobs.env['PATH']}"
+    wait = f"touch {jobs.folder}/storing; while [ ! -e {jobs.folder}/go ]; do sleep 0.05; done"
+    jobs.tar(f'case " $* " in *" -cf "*) {wait} ;; esac\nexec /bin/tar "$@"')
     job = jobs.ask("first", "greeting")
     argv = [sys.executable, "-IS", str(OVERLAY), "build", str(job)]
     with subprocess.Popen(argv, env=jobs.env, stdout=subprocess.PIPE, text=True) as storing:
-        from stubbed_jobs import wait_for
-
-        wait_for((jobs.folder / "storing").exists)
-        began = time.monotonic()
-        assert jobs.overlay("check", jobs.ask("second", "greeting")).stdout == "ready\n"
-        jobs.env["SLURM_JOB_ID"] = "7"
-        assert jobs.overlay("build", job).returncode == 0
-        assert time.monotonic() - began < 30
-        assert json.loads(jobs.overlay("prune", jobs.folder).stdout) == [] and jobs.place().exists()
-        (jobs.folder / "go").touch()
+        try:
+            wait_for((jobs.folder / "storing").exists)
+            assert jobs.overlay("check", jobs.ask("second", "greeting")).stdout == "ready\n"
+            jobs.env["SLURM_JOB_ID"] = "7"
+            assert jobs.overlay("build", job).returncode == 0
+            assert json.loads(jobs.overlay("prune", jobs.folder).stdout) == [] and jobs.place().exists()
+            assert storing.poll() is None
+        finally:
+            (jobs.folder / "go").touch()
         assert storing.wait(30) == 0
     assert only(s3)
     assert json.loads(jobs.overlay("prune", jobs.folder).stdout) == [str(jobs.place())]
