@@ -1,8 +1,8 @@
 """A job's own packages: an environment on top of the cluster's, shared by all jobs that require the same.
 
-usage: overlay check JOB    before the job is queued: refuses conflicts. Prints ready, waiting, later or missing
+usage: overlay check JOB    before the job is queued: refuses conflicts. Prints ready, waiting, later, stored or missing
        overlay start JOB    installs in the background
-       overlay build JOB    installs what is missing, or waits for another installation
+       overlay build JOB    restores or installs what is missing, or waits for another installation
        overlay list JOBS    one JSON object
        overlay prune JOBS   deletes and prints those that no queued or running job uses
 
@@ -30,14 +30,13 @@ from pathlib import Path
 from typing import IO, Any, Iterator, Mapping
 
 READY, FAILED = "ready", "failed"
+RESTORED, INSTALLED = "restored", "installed"
 REFUSED = 3
 """Exit code of `check`: the packages do not fit, and stderr says why."""
 CHECK_TIMEOUT_S = 240
 POLL_S = 5
 SHOWN_LINES = 15
 """Lines of the log that are shown after a failure."""
-FRAMEWORKS = ("torch", "tensorflow", "mxnet", "horovod")
-"""Modules that several packages provide."""
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) ([A-Za-z0-9._-]+).*?==([^,\s]+).*")
 _RAISED = re.compile(r"\s*[A-Za-z_][\w.]*(Error|Exception): ")
 _NAME_ALONE = re.compile(r"The user requested [A-Za-z0-9._-]+")
@@ -94,31 +93,13 @@ class Overlay:
         return ":".join([*folders[:at], own, *folders[at:]])
 
 
-@dataclass(frozen=True)
-class Package:
-    name: str
-    version: str
-    compiled: bool
-    """Whether it has machine code against which other packages were compiled: torch, NumPy, NCCL."""
-
-
-def installed(environment: Path) -> dict[str, Package]:
-    from importlib.metadata import distributions
-
-    found = {}
-    for each in distributions(path=[str(path) for path in environment.glob("lib/python3.*/site-packages")]):
-        name = re.sub(r"[-_.]+", "-", each.metadata["Name"]).lower()
-        tags = re.findall(r"^Tag: *(\S+)", each.read_text("WHEEL") or "", re.MULTILINE)
-        found[name] = Package(name, each.version, not all(tag.endswith("-any") for tag in tags))
-    return found
-
-
 @contextmanager
-def locked(state: Path, *, wait: bool = True) -> Iterator[IO[str]]:
-    """Raises OSError if the lock is held and the caller does not wait. POSIX locks work over NFS too."""
+def locked(state: Path, *, wait: bool = True, shared: bool = False) -> Iterator[IO[str]]:
+    """Raises OSError if the lock is held and the caller does not wait. POSIX locks work over NFS too. Shared: to read,
+    also while the packages are stored in S3; nobody changes them meanwhile."""
     state.parent.mkdir(parents=True, exist_ok=True)
     with state.open("a+", encoding="utf-8") as file:
-        fcntl.lockf(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.lockf(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
         file.seek(0)
         yield file
 
@@ -134,14 +115,18 @@ def check(overlay: Overlay) -> int:
     if not overlay.environment_is_made:
         print("later")
         return 0
+    if _state(overlay.state) == READY:
+        print("ready")
+        return 0
     try:
         with locked(overlay.state, wait=False) as state:
-            if state.read() == READY:
-                print("ready")
-                return 0
-            _write(state, "")
+            if state.read().startswith(FAILED):
+                _write(state, "")
     except OSError:
         print("waiting")
+        return 0
+    if _cached(overlay, "has"):  # they were compared with the same environment before they were stored
+        print("stored")
         return 0
     if refusal := _refusal(overlay):
         print(f"error: {refusal}", file=sys.stderr)
@@ -177,28 +162,67 @@ def build(overlay: Overlay) -> int:
         if str(overlay.job / "code") not in _queue():
             return 1  # the environment could not be built, or the job was cancelled
         time.sleep(POLL_S)
+    made = _made(overlay)
+    if made in (READY, INSTALLED) and "SLURM_JOB_ID" not in os.environ:
+        _store(overlay, made)
+    return 1 if made == FAILED else 0
+
+
+def _made(overlay: Overlay) -> str:
+    """READY if they were there before."""
+    with locked(overlay.state, shared=True) as state:
+        if state.read() == READY:
+            return READY
     with locked(overlay.state) as state:
         before = state.read()
         if before == READY:
-            return 0
+            return READY
         if before.startswith(FAILED):
             print(before.partition("\n")[2])
-            return 1
+            return FAILED
+        shutil.rmtree(str(overlay.place), ignore_errors=True)
+        # beside the packages, because it stays if the installation fails: `env list` names it
+        shutil.copy(str(overlay.file("requirements.txt")), str(overlay.place.with_suffix(".txt")))
         try:
-            _make(overlay)
+            restored = _cached(overlay, "restore")
+            if not restored:
+                _make(overlay)
         except Failed as error:
             shutil.rmtree(str(overlay.place), ignore_errors=True)
             _write(state, "\n".join([FAILED, *error.lines, f"error: {error.reason}"]))
             print(f"error: {error.reason}", flush=True)
-            return 1
+            return FAILED
         _write(state, READY)
-    return 0
+    return RESTORED if restored else INSTALLED
+
+
+def _store(overlay: Overlay, made: str) -> None:
+    """On the head node, after jobs may use them. A job's node that was faster only installs them: its job waits."""
+    with locked(overlay.state, shared=True) as state:
+        if state.read() == READY and (made == INSTALLED or not _cached(overlay, "has")):
+            _cached(overlay, "store")
+
+
+def _cached(overlay: Overlay, verb: str) -> bool:
+    """Whether `software.cache` has the packages, or they could be restored or stored. The log says why not."""
+    with suppress(Failed):
+        _with_s3(overlay, "packages_cache.py", verb, str(overlay.environment), str(overlay.place))
+        return True
+    return False
+
+
+def _program(name: str) -> list[str]:
+    return [sys.executable, "-IS", str(Path(__file__).with_name(name))]
+
+
+def _with_s3(overlay: Overlay, name: str, *words: str) -> None:
+    """Runs a program beside this one. Raises Failed."""
+    run(["sh", "-c", _WITH_S3, str(Path(__file__).with_name(name)), *words], overlay)
 
 
 def _make(overlay: Overlay) -> None:
     """Created in its final place, since many of its files contain the path; no job uses it before it is ready."""
     place = overlay.place
-    shutil.rmtree(str(place), ignore_errors=True)
     run([str(overlay.base / "bin" / "python"), "-I", "-m", "venv", "--without-pip", str(place)], overlay)
     (packages,) = place.glob("lib/python3.*/site-packages")
     (below,) = overlay.base.glob("lib/python3.*/site-packages")
@@ -206,21 +230,17 @@ def _make(overlay: Overlay) -> None:
     pip = place / "bin" / "pip"
     pip.write_text(f'#!/bin/sh\nexec "{place}/bin/python" -I -m pip "$@"\n')
     pip.chmod(0o755)
-    # beside the packages, because it stays if the installation fails: `env list` names it
-    shutil.copy(str(overlay.file("requirements.txt")), str(place.with_suffix(".txt")))
     run(_install(overlay, place), overlay)
     if overlay.file("setup.sh").exists():
         _set_up(overlay)
-    _refuse_replacements(overlay)
+    run([*_program("installed.py"), "compare", str(overlay.base), str(place), overlay.environment.name], overlay)
 
 
 def _install(overlay: Overlay, environment: Path, *more: str) -> list[str]:
     """pip sees the cluster's environment through the one on top of it, and installs missing packages there. Existing
     packages are required again by name, so that everything fits together; compiled ones in the same version."""
-    below = [*installed(overlay.base).values()]
     names, fixed = overlay.file("environment.txt"), overlay.file("fixed.txt")
-    names.write_text("".join(f"{each.name}\n" for each in below if each.name != "pip"))
-    fixed.write_text("".join(f"{each.name}=={each.version}\n" for each in below if each.compiled) + _undeclared(below))
+    run([*_program("installed.py"), "pin", str(overlay.base), str(names), str(fixed)], overlay)
     # pip's cache would be beside the accounts and Slurm's state
     options = ["--no-input", "--no-cache-dir", "--disable-pip-version-check"]
     pip = [str(environment / "bin" / "python"), "-I", "-m", "pip", "install", *options]
@@ -232,17 +252,9 @@ def _requirements(overlay: Overlay) -> Path:
     asked = overlay.file("requirements.txt")
     if "s3://" not in asked.read_text(encoding="utf-8"):
         return asked
-    program, local = Path(__file__).with_name("wheels.py"), overlay.file("local.txt")
-    run(["sh", "-c", _WITH_S3, *map(str, (program, asked, local, overlay.file("wheels")))], overlay)
+    local = overlay.file("local.txt")
+    _with_s3(overlay, "wheels.py", str(asked), str(local), str(overlay.file("wheels")))
     return local
-
-
-def _undeclared(below: list[Package]) -> str:
-    """torchaudio says nowhere which torch it was compiled for: before torch 2.11 the one with its own version, from
-    then on any later one (pytorch/audio#4212)."""
-    torch = next((each.version.partition("+")[0] for each in below if each.name == "torch"), "")
-    early = bool(torch) and tuple(int(each) for each in torch.split(".")[:2]) < (2, 11)
-    return f"torchaudio=={torch}\n" if early else ""
 
 
 def _set_up(overlay: Overlay) -> None:
@@ -253,23 +265,6 @@ def _set_up(overlay: Overlay) -> None:
     more = {"VIRTUAL_ENV": str(overlay.place), "PIP_CONSTRAINT": fixed, "UV_CONSTRAINT": fixed}
     more["PATH"] = overlay.path(os.environ["PATH"])
     run(["bash", str(overlay.file("setup.sh"))], overlay, cwd=code, more=more)
-
-
-def _refuse_replacements(overlay: Overlay) -> None:
-    """Refuses replacements by `setup`. A package without machine code may shadow the environment's, and is reported."""
-    below = installed(overlay.base)
-    for name, ours in sorted(installed(overlay.place).items()):
-        theirs = below.get(name)
-        if theirs is None or theirs.version == ours.version:
-            continue
-        if theirs.compiled:
-            has = f"the environment {overlay.environment.name} has {name} {theirs.version}"
-            raise Failed(f"setup installed {name} {ours.version} and {has}, which must stay", [])
-        print(f"{name} {ours.version} is used instead of the environment's {theirs.version}", flush=True)
-    for module in FRAMEWORKS:  # such as tensorflow where the environment has tensorflow-cpu
-        if all(list(each.glob(f"lib/python3.*/site-packages/{module}")) for each in (overlay.place, overlay.base)):
-            has = f"the environment {overlay.environment.name} has one, which must stay"
-            raise Failed(f"a second {module} was installed, and {has}", [])
 
 
 def run(argv: list[str], overlay: Overlay, *, cwd: Path | None = None, more: Mapping[str, str] | None = None) -> None:
@@ -353,7 +348,7 @@ def overlays(jobs: Path, queue: str) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 def _state(state: Path) -> str:
     try:
-        with locked(state, wait=False) as file:
+        with locked(state, wait=False, shared=True) as file:
             return file.read()
     except OSError:
         return "being made"
@@ -368,7 +363,7 @@ def prune(jobs: Path, queue: str) -> Iterator[str]:
             _write(file, "")
             shutil.rmtree(each["folder"], ignore_errors=True)
             state.with_suffix(".txt").unlink(missing_ok=True)
-        yield each["folder"]
+            yield each["folder"]
 
 
 def _queue() -> str:

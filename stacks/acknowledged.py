@@ -115,12 +115,14 @@ def rows(config: ClusterConfig) -> Iterator[Row]:
         prefix = str(S3Uri.of(config.software.cache)).removeprefix(S3)
         kept = f"IAM5[Resource::arn:<AWS::Partition>:s3:::{prefix}/*]"
         yield Row(COMPUTE, kept, "environments are named after their hashes; the cluster file gives their prefix")
+    if config.packages_cache:
+        prefix = str(S3Uri.of(config.packages_cache)).removeprefix(S3)
+        kept = f"IAM5[Resource::arn:<AWS::Partition>:s3:::{prefix}/*]"
+        yield Row(JOBS, kept, "packages are named after their hashes; the cluster file gives their prefix")
     for access in config.s3_access:
         prefix = str(S3Uri.of(access.uri)).removeprefix(S3)
         finding = f"IAM5[Resource::arn:<AWS::Partition>:s3:::{prefix}/*]"
-        yield Row(
-            "Storage/Jobs/Role/DefaultPolicy/Resource", finding, "the cluster file gives jobs all keys with the prefix"
-        )
+        yield Row(JOBS, finding, "the cluster file gives jobs all keys with the prefix")
 
 
 def _of_file_system(path: str, config: ClusterConfig) -> Iterator[Row]:

@@ -50,7 +50,7 @@ class Network(Construct):
                 vpc=self.vpc,
                 subnet=self.subnet,
                 callers=[self.head, self.compute],
-                job_roles=bool(config.s3_access),
+                job_roles=config.jobs_have_role,
                 file_systems=bool(config.lustre_with_jobs),
             )
 

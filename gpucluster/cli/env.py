@@ -69,7 +69,8 @@ def _own_state(own: Overlay) -> str:
 def prune(context: CliContext) -> int:
     """Delete packages that jobs installed and that no pending or running job uses.
 
-    A later job that needs them installs them again. The cluster's environments are kept.
+    A later job that needs them installs them again, or restores them from software.cache, which keeps them. The
+    cluster's environments are kept.
     """
     with head(context) as remote:
         deleted = environments.prune(remote)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 JOB_ROLE = "Jobs"
-"""The construct that `s3_access` adds beside the file systems."""
+"""The construct that `s3_access` or `software.cache` adds beside the file systems."""
 
 MAIN = ("Default", "Resource")
 """CDK's two ids for a main child. A construct with both fails."""

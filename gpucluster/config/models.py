@@ -227,6 +227,18 @@ class ClusterConfig(Section):
         return f"/gpucluster/{self.name}/"
 
     @property
+    def packages_cache(self) -> str | None:
+        """The prefix in S3 where the cluster keeps jobs' own packages. None with `users`: they share the jobs' role, so
+        each user could put programs there that others run."""
+        cache = self.software.cache
+        return None if cache is None or self.users else f"{cache.rstrip('/')}/packages"
+
+    @property
+    def jobs_have_role(self) -> bool:
+        """Whether jobs have a role on AWS, which the head node also uses for the people who work there."""
+        return bool(self.s3_access or self.packages_cache)
+
+    @property
     def home(self) -> Storage:
         """The file system of /home: the head node's NFS unless `storage` has another."""
         at_home = (storage for storage in self.storage if storage.mount == "/home")

@@ -52,7 +52,7 @@ class SbatchRequest(NamedTuple):
     expected: Mapping[str, object] = MappingProxyType({})
     """The expected state of its nodes, for the checks before the command starts."""
     role_region: str = ""
-    """The cluster's region, if its jobs have a role on AWS (s3_access): nodes serve its credentials."""
+    """The cluster's region, if its jobs have a role on AWS: nodes serve its credentials."""
 
     staging: tuple[str, ...] = ()
     """Lines of the script: the data that Slurm loads before the job gets nodes, and exports after it ended."""
@@ -78,7 +78,7 @@ class SbatchRequest(NamedTuple):
         expected, own = preflight.expected(spec, layout), _server_nodes(spec, layout)
         for_servers = _environment_on(spec, layout.servers) if own and layout.servers else None
         staged = staging.directives(spec, config, folder)
-        role_region = config.region if config.s3_access else ""
+        role_region = config.region if config.jobs_have_role else ""
         in_memory, none = ram.of(spec, config), ram.missing(spec, config)
         return cls(
             folder,
@@ -337,7 +337,7 @@ def _program_variables(request: SbatchRequest) -> Iterator[str]:
     spec, ram = request.spec, request.ram
     yield "export OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1"
     if region := request.role_region:
-        yield ("# the role of s3_access: AWS's SDKs get its credentials from their node if the job has none of its own")
+        yield ("# the jobs' role: AWS's SDKs get its credentials from their node if the job has none of its own")
         yield f"export AWS_CONTAINER_CREDENTIALS_FULL_URI={JOB_CREDENTIALS_URL}"
         yield f"export AWS_REGION={region} AWS_DEFAULT_REGION={region}"
     if spec.efa == "required":

@@ -97,13 +97,17 @@ def environment_places(layout: Layout) -> dict[str, Partition]:
 
 
 def _environments(layout: Layout) -> dict[str, str]:
-    """The environments' locks, builders and cache. `places`: lines of name, partition, whether it has GPUs."""
+    """The environments' locks and builders. `places`: lines of name, partition, whether it has GPUs. `cache` and
+    `packages`: where in S3 environments and jobs' own packages are kept."""
     places = environment_places(layout)
     lines = (f"{name} {place.name} {int(place.gpus_per_node > 0)}\n" for name, place in sorted(places.items()))
     own = {f"environments/{name}": _environment_file(name) for name in _ENVIRONMENT_PROGRAMS}
     locks = {f"environments/{name}.txt": _environment_file(f"{name}.txt") for name in places}
-    cache = f"{layout.config.software.cache or ''}".rstrip("/") + "\n"
-    return own | locks | {"environments/places": "".join(lines), "environments/cache": cache}
+    kept = {
+        "environments/cache": f"{layout.config.software.cache or ''}".rstrip("/") + "\n",
+        "environments/packages": f"{layout.config.packages_cache or ''}\n",
+    }
+    return own | locks | {"environments/places": "".join(lines)} | kept
 
 
 @cache
@@ -184,7 +188,7 @@ def _node_values(config: ClusterConfig) -> dict[str, str]:
         "accounting": config.accounting,
         "home_on": config.home.type,
         "data": config.state_folder,
-        "job_credentials": JOB_CREDENTIALS_URL if config.s3_access else "",
+        "job_credentials": JOB_CREDENTIALS_URL if config.jobs_have_role else "",
     }
 
 

@@ -25,6 +25,7 @@ MASKED = "***"
 PACKAGES_TOLD = {
     "missing": "the head node is installing its packages while its nodes boot",
     "waiting": "the head node is already installing its packages for another job",
+    "stored": "the head node is restoring its packages from software.cache while its nodes boot",
     "later": "the head node will install its packages when the environment is built, while its nodes boot",
 }
 

@@ -79,7 +79,7 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "s3_access[].access": _GRANT,
     "software.image": rules.image_of_all,
     "software.frameworks": in_place("each framework has its own Python environment; those in use stay"),
-    "software.cache": in_place("applies to environments built from now on"),
+    "software.cache": in_place("applies to environments and packages of jobs that are made from now on"),
     "software.containers": in_place("applies to nodes that boot from now on"),
     "accounting": rules.accounting,
     "users[]": added_or_removed(_NEW_USER, _FORMER_USER),

@@ -24,8 +24,8 @@ class Storage(Construct):
         self.file_systems: tuple[FileSystem, ...] = ()
         for storage in context.config.storage:
             self._make(context, storage)
-        if context.config.s3_access:
-            self.jobs = JobRole(self, construct_ids.JOB_ROLE, context=context, access=context.config.s3_access)
+        if context.config.jobs_have_role:
+            self.jobs = JobRole(self, construct_ids.JOB_ROLE, context=context)
 
     def _make(self, context: Context, storage: Mount) -> None:
         id_ = construct_ids.of_mount(storage.mount)

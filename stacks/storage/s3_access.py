@@ -36,8 +36,8 @@ def literal(text: str) -> str:
     return "".join(f"${{{character}}}" if character in "*?$" else character for character in text)
 
 
-def grant_environment_cache(role: iam.Role, uri: str, key: kms.IKey | None) -> None:
-    """Permissions of the nodes themselves, whose root creates and stores the jobs' environments."""
+def grant_cache(role: iam.Role, uri: str, key: kms.IKey | None) -> None:
+    """The nodes' root keeps the jobs' environments there; jobs keep their own packages below, and reach only those."""
     cache = S3Uri.of(uri)
     folder = objects(cache)[-1]
     actions = ["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"]
@@ -55,7 +55,7 @@ class JobRole(Construct):
     missing object gets 403 and not 404, because 404 requires the permission to list the whole bucket.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, context: Context, access: Sequence[S3Access]) -> None:
+    def __init__(self, scope: Construct, id_: str, *, context: Context) -> None:
         super().__init__(scope, id_)
         nodes = (context.compute_role, context.head_role)
         self.role = iam.Role(
@@ -64,17 +64,24 @@ class JobRole(Construct):
             description=f"what jobs of {context.config.name} may do in S3",
             assumed_by=iam.CompositePrincipal(*(iam.ArnPrincipal(each.role_arn) for each in nodes)),
         )
+        self._grant(context.config.s3_access, context.key)
+        if cache := context.config.packages_cache:
+            grant_cache(self.role, cache, context.key)
+        for each in nodes:
+            roles.allow(each, ["sts:AssumeRole"], [self.role.role_arn])
+        tag(self, context, "/jobs")
+        context.parameters.add("Jobs", "jobs", {"role_arn": self.role.role_arn})
+
+    def _grant(self, access: Sequence[S3Access], key: kms.IKey | None) -> None:
+        if not access:
+            return
         readable = [S3Uri.of(entry.uri) for entry in access]
         writable = [S3Uri.of(entry.uri) for entry in access if entry.access == "read-write"]
         self._list(readable)
         self._allow(READ, readable)
         if writable:
             self._allow(WRITE, writable)
-        grant_objects(self.role, context.key, write=bool(writable))
-        for each in nodes:
-            roles.allow(each, ["sts:AssumeRole"], [self.role.role_arn])
-        tag(self, context, "/jobs")
-        context.parameters.add("Jobs", "jobs", {"role_arn": self.role.role_arn})
+        grant_objects(self.role, key, write=bool(writable))
 
     def _list(self, prefixes: Sequence[S3Uri]) -> None:
         for bucket in dict.fromkeys(prefix.bucket for prefix in prefixes):

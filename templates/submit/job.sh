@@ -50,8 +50,8 @@ if [ -e "$name/chain.json" ]; then runtime chain "$jobs/$name" outputs || give_u
 link
 [ -z "${task:-}" ] || { echo "$id $name" >"$task/job"; exec 9>&-; }
 if [ -e "$name/elements" ]; then mkdir "$name/runs"; cp "$name/elements" "$name/runs/$id"; fi
-# They are installed on the head node while the nodes boot.
-case $packages in missing | later) runtime overlay start "$jobs/$name" ;; esac
+# They are restored or installed on the head node while the nodes boot.
+case $packages in missing | stored | later) runtime overlay start "$jobs/$name" ;; esac
 
 {
   echo "$id"

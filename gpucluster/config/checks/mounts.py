@@ -67,8 +67,9 @@ def mounts_have_own_names(config: ClusterConfig) -> Findings:
 
 def _name_taken(config: ClusterConfig, storage: Storage) -> str | None:
     """The other resource that already has the name, or None."""
-    if config.s3_access and construct_ids.of_mount(storage.mount) == construct_ids.JOB_ROLE:
-        return "the role of jobs, which s3_access creates"
+    if config.jobs_have_role and construct_ids.of_mount(storage.mount) == construct_ids.JOB_ROLE:
+        cause = "s3_access" if config.s3_access else "software.cache"
+        return f"the role of jobs, which {cause} creates"
     if storage.watched and storage.mount in DISK_ALARMS:
         return "the head node's disk, which has an alarm"
     ids = [construct_ids.of_mount(each.mount) for each in config.storage]

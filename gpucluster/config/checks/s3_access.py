@@ -47,10 +47,12 @@ def policy_size(config: ClusterConfig) -> Findings:
 
 
 def _policy_characters(config: ClusterConfig) -> int:
-    """The policy's size: statements for objects, each prefix with and without /*, a listing statement per bucket."""
+    """The policy's size: statements for objects, each prefix with and without /*, a listing statement per bucket, and
+    those for jobs' own packages in `software.cache`."""
     arn = f"arn:{partition_of(config.region)}:s3:::"
     writable = [access.uri for access in config.s3_access if access.access == "read-write"]
     objects = sum(2 * len(f'"{arn}{uri}",') for uri in [*(access.uri for access in config.s3_access), *writable])
     uris = [S3Uri.of(access.uri) for access in config.s3_access]
     listed, buckets = sum(len(f'"{uri.folder}*",') for uri in uris), {uri.bucket for uri in uris}
-    return 2 * _STATEMENT + objects + listed + sum(_LISTING + len(arn) + len(bucket) for bucket in buckets)
+    kept = _STATEMENT + _LISTING + 3 * len(f"{arn}{config.packages_cache}") if config.packages_cache else 0
+    return 2 * _STATEMENT + objects + listed + kept + sum(_LISTING + len(arn) + len(bucket) for bucket in buckets)

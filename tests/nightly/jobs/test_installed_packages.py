@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
-from bed import Bed, Submitted
+from bed import Bed, Submitted, wait_for
 
 from tests.wheels import wheel
 
@@ -14,10 +15,13 @@ SUBJECTS = [
     "gpucluster/cli/env.py",
     "gpucluster/submission/packages.py",
     "gpucluster/submission/requirements.py",
+    "gpucluster_job/installed.py",
     "gpucluster_job/overlay.py",
     "gpucluster_job/packages.py",
+    "gpucluster_job/packages_cache.py",
     "gpucluster_job/wheels.py",
 ]
+WRITE = "import boto3; boto3.client('s3').put_object(Bucket='kept-packages', Key='envs/torch-0123.tar.zst')"
 SHOW = "import greeting, torch; print('greeting', greeting.version, 'torch', torch.__version__)"
 JOB = {"nodes": 2, "gpus_per_node": 1, "launcher": "srun", "command": ["python", "-c", SHOW]}
 
@@ -89,3 +93,34 @@ def test_a_setup_that_fails_ends_the_job_and_is_pruned(cluster: Bed, workdir: Pa
     assert done.returncode == 0, done.stderr
     assert states["failed"] in json.loads(done.stdout)["deleted"]
     assert folders(cluster) == []
+
+
+def log_of_head(cluster: Bed) -> str:
+    """What the head node said when it last installed packages; it stores them after jobs use them."""
+    return cluster.ssh("sh", "-c", "cat $(ls -td /home/ubuntu/jobs/*/packages/log.txt | head -n 1)")
+
+
+def test_packages_are_stored_and_restored_after_they_are_pruned(cluster: Bed, workdir: Path) -> None:
+    """The second job's code has the wheel too, but then the log would have pip's lines."""
+    text = cluster.config.read_text()
+    cluster.client("s3").create_bucket(Bucket="kept-packages")
+    cluster.config.write_text(text + "\nsoftware: {cache: s3://kept-packages/envs}\n")
+    try:
+        cluster.up()
+        assert cluster.gpucluster("env", "prune").returncode == 0
+        first = run(cluster, workdir)
+        assert first.exit_code == 0 and "is installing its packages" in first.told, first.told
+        wait_for(lambda: "stored to s3://kept-packages/envs/packages/torch-" in log_of_head(cluster), 120)
+        (stored,) = cluster.client("s3").list_objects_v2(Bucket="kept-packages", Prefix="envs/packages/")["Contents"]
+        assert cluster.gpucluster("env", "prune").returncode == 0
+        assert folders(cluster) == []
+        again = run(cluster, workdir)
+        assert again.exit_code == 0 and "is restoring its packages from software.cache" in again.told, again.told
+        said = log_of_head(cluster) + "".join(again.log)  # whichever was first: the head node, or a node that was up
+        assert f"restored from s3://kept-packages/{stored['Key']}" in said and "Successfully installed" not in said
+        assert [line for line in again.log if "greeting 1.5 torch" in line], again.log
+        refused = cluster.ssh("bash", "-lc", f"/usr/bin/python3 -c {shlex.quote(WRITE)} 2>&1 || :")
+        assert "AccessDenied" in refused, refused
+    finally:
+        cluster.config.write_text(text)
+        cluster.up()

@@ -10,23 +10,30 @@ from typing import Any
 
 import boto3
 import pytest
+from moto.backends import get_backend
 from moto.server import ThreadedMotoServer
 from test_packages_overlay import Jobs
 
 from tests.wheels import wheel
 
 
-@pytest.fixture
-def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
+def served(found: Jobs) -> Iterator[Jobs]:
+    """With S3, and keys for it."""
     server = ThreadedMotoServer(port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    found = Jobs(tmp_path)
-    del found.env["PIP_FIND_LINKS"]
     found.env |= {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
     found.env |= {"AWS_DEFAULT_REGION": "us-east-1", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     yield found
     server.stop()
+    get_backend("s3").reset()  # all servers of this process share its buckets
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Jobs]:
+    found = Jobs(tmp_path)
+    del found.env["PIP_FIND_LINKS"]
+    yield from served(found)
 
 
 def bucket(jobs: Jobs) -> Any:

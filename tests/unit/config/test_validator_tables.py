@@ -105,11 +105,12 @@ def test_the_policy_of_jobs_is_as_large_as_it_is_counted(template_of: Any) -> No
         for number in range(12)
     ]
     partition = {"name": "train", "instance_types": ["g5.12xlarge"], "max_nodes": 4}
-    text = json.dumps({"name": "Jobs", "region": "us-east-1", "partitions": [partition], "s3_access": entries})
+    cluster = {"name": "Jobs", "region": "us-east-1", "partitions": [partition], "s3_access": entries}
+    text = json.dumps(cluster | {"software": {"cache": "s3://environments/of-all"}})
     policies = [
         json.dumps(found["Properties"]["PolicyDocument"], separators=(",", ":"))
         for found in template_of(text)["Resources"].values()
-        if found["Type"] == "AWS::IAM::Policy" and "s3:AbortMultipartUpload" in json.dumps(found)
+        if found["Type"] == "AWS::IAM::Policy" and found["Properties"]["Roles"][0]["Ref"].startswith("StorageJobs")
     ]
     joined = '{"Fn::Join":["",["arn:",{"Ref":"AWS::Partition"},":s3:::'
     (policy,) = (each.replace(joined, '"arn:aws:s3:::').replace('"]]}', '"') for each in policies)

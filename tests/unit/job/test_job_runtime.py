@@ -170,8 +170,8 @@ def test_which_processes_stand_beside_ranks(words: list[str], found: bool) -> No
     assert signals.is_rank(words, "/job/lib/gpucluster_job") == found
 
 
-OTHER_PYTHON = ("allreduce.py", "wheels.py")
-"""The first imports torch, and the job's own Python runs it. The second imports boto3, a package of the system's."""
+OTHER_PYTHON = ("allreduce.py", "wheels.py", "packages_cache.py")
+"""The first imports torch, and the job's own Python runs it. The others import boto3, a package of the system's."""
 
 
 def test_every_module_is_python_3_8_and_imports_nothing_that_is_not_pythons_own() -> None:

@@ -110,10 +110,12 @@ def test_shellcheck(name, tmp_path):
     assert done.stdout == ""
 
 
-def test_jobs_ask_their_node_for_the_role_that_s3_access_gives_them():
+def test_jobs_ask_their_node_for_their_role():
     text = "name: A\nregion: eu-west-1\npartitions: [{name: a, instance_types: [g5.12xlarge], max_nodes: 1}]\n"
     asks = "export AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:9911/credentials\n"
-    for access, wanted in (('s3_access: [{uri: "s3://bucket/x"}]\n', True), ("", False)):
+    cache = "software: {cache: s3://bucket/x}\n"
+    users = cache + "users: [{name: ada}]\n"
+    for access, wanted in (('s3_access: [{uri: "s3://bucket/x"}]\n', True), (cache, True), (users, False), ("", False)):
         layout = expand(loads(text + access))
         spec = load(layout, flags={"command": ("a",), "env": {"AWS_REGION": "us-west-2"}})
         script = SbatchRequest.from_spec(spec, layout, FOLDER).materialize()

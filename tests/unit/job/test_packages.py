@@ -15,7 +15,7 @@ from gpucluster.job import load
 from gpucluster.layout import expand
 from gpucluster.submission import packages
 from gpucluster.submission.requirements import lines
-from gpucluster_job import overlay
+from gpucluster_job import installed, overlay
 
 CLUSTER = (
     "name: Test\nregion: us-east-1\nsoftware: {containers: true}\n"
@@ -230,9 +230,9 @@ note: This error originates from a subprocess, and is likely not a problem with 
     ("torch", "line"), [("2.7.1+cu126", "torchaudio==2.7.1\n"), ("2.4.1", "torchaudio==2.4.1\n"), ("2.13.0", "")]
 )
 def test_torchaudio_before_2_11_is_that_of_the_environments_torch(torch, line):
-    below = [overlay.Package("numpy", "2.4.6", compiled=True), overlay.Package("torch", torch, compiled=True)]
-    assert overlay._undeclared(below) == line
-    assert overlay._undeclared(below[:1]) == ""
+    below = [installed.Package("numpy", "2.4.6", compiled=True), installed.Package("torch", torch, compiled=True)]
+    assert installed._undeclared(below) == line
+    assert installed._undeclared(below[:1]) == ""
 
 
 def test_the_files_of_the_jobs_folder(tmp_path):

@@ -83,6 +83,22 @@ def test_an_environment_is_made_where_the_gpus_are_that_it_is_for() -> None:
     assert files["environments/cache"] == "s3://mine/envs\n"
 
 
+@pytest.mark.parametrize(
+    ("more", "packages", "role"),
+    [
+        ("software: {cache: s3://mine/envs/}\n", "s3://mine/envs/packages", True),
+        ("software: {cache: s3://mine}\n", "s3://mine/packages", True),
+        ("software: {cache: s3://mine/envs}\nusers: [{name: ada}]\n", "", False),
+        ("", "", False),
+    ],
+)
+def test_packages_are_kept_where_the_cluster_has_one_account(more: str, packages: str, role: bool) -> None:
+    files = render.bundle(config.loads(BASE + "  - {name: train, instance_types: [g5.xlarge], max_nodes: 1}\n" + more))
+    assert files["environments/packages"] == f"{packages}\n"
+    (said,) = lines(files["cluster.sh"], "readonly JOB_CREDENTIALS=")
+    assert ("http://127.0.0.1" in said) == role
+
+
 def test_version_depends_on_every_name_and_byte() -> None:
     versions = [
         render.version(files) for files in ({"a": "b"}, {"a": "c"}, {"b": "b"}, {"a": "b", "c": ""}, {"ab": ""})

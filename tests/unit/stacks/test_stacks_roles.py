@@ -22,6 +22,7 @@ WITHOUT_SCOPE = {
 WATCHING = {"logs:CreateLogStream", "logs:PutLogEvents", "cloudwatch:PutMetricData"}
 
 INSTANCES = "instance/*"
+ALONE = "name: Mine\nregion: us-east-1\npartitions: [{name: a, instance_types: [g5.xlarge], max_nodes: 1}]\n"
 OURS = {"aws:ResourceTag/gpucluster:cluster": "GpuCluster", "aws:ResourceTag/gpucluster:role": "compute"}
 
 
@@ -197,12 +198,37 @@ def test_records_of_nodes_and_of_the_zone_itself_are_changed(template: Template)
 
 
 def test_compute_nodes_keep_environments_below_their_prefix_alone(template_of: Callable[[str], Template]) -> None:
-    text = "name: Mine\nregion: us-east-1\npartitions: [{name: a, instance_types: [g5.xlarge], max_nodes: 1}]\n"
-    kept = template_of(text + "software: {cache: s3://bucket/our/envs/}\n")
+    kept = template_of(ALONE + "software: {cache: s3://bucket/our/envs/}\n")
     statement = one(kept, "ComputeRole", "s3:PutObject")
     assert actions(statement) == {"s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"}
     assert resources(statement) == ["arn:${AWS::Partition}:s3:::bucket/our/envs/*"]
     listing = one(kept, "ComputeRole", "s3:ListBucket")
     assert listing["Condition"] == {"StringLike": {"s3:prefix": ["our/envs/*"]}}
     assert not allowing(kept, "HeadRole", "s3:PutObject")
-    assert not allowing(template_of(text), "ComputeRole", "s3:PutObject")
+    assert not allowing(template_of(ALONE), "ComputeRole", "s3:PutObject")
+
+
+PACKAGES = "arn:${AWS::Partition}:s3:::my-bucket/envs/packages/*"
+
+
+def test_jobs_keep_their_packages_below_their_prefix_alone(template_of: Callable[[str], Template]) -> None:
+    """The environments beside it, which nodes restore as root, are out of their reach."""
+    template = template_of(ALONE + "software: {cache: s3://my-bucket/envs}\n")
+    assert {action for each in statements(template, "StorageJobsRole") for action in actions(each)} == {
+        "s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload", "s3:ListBucket",
+    }  # fmt: skip
+    for action in ("s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"):
+        assert resources(one(template, "StorageJobsRole", action)) == [PACKAGES]
+    listing = one(template, "StorageJobsRole", "s3:ListBucket")
+    assert resources(listing) == ["arn:${AWS::Partition}:s3:::my-bucket"]
+    assert listing["Condition"] == {"StringLike": {"s3:prefix": ["envs/packages/*"]}}
+    key = "arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555"
+    encrypted = template_of(ALONE + f"software: {{cache: s3://my-bucket/envs}}\nsecurity: {{kms_key_arn: '{key}'}}\n")
+    assert one(encrypted, "StorageJobsRole", "kms:GenerateDataKey")["Resource"] == key
+
+
+def test_jobs_of_several_users_keep_no_packages(template_of: Callable[[str], Template]) -> None:
+    cached = ALONE + "software: {cache: s3://my-bucket/envs}\nusers: [{name: ada}]\n"
+    assert statements(template_of(cached), "StorageJobsRole") == []
+    access = template_of(cached + "s3_access: [{uri: s3://my-bucket/data}]\n")
+    assert "packages" not in str(statements(access, "StorageJobsRole"))

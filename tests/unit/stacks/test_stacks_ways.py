@@ -10,6 +10,7 @@ from test_stacks_network import group_of, of_type
 from test_stacks_nodes import only
 from test_stacks_roles import allowing, resources
 
+from gpucluster.cluster.plan import beside_nodes
 from gpucluster.config import loads
 from gpucluster.config.checks.online.network import needed_services
 
@@ -120,6 +121,18 @@ def test_every_api_that_nodes_call_has_an_endpoint(
     assert len(gateways) == 1 and "s3" in str(gateways[0]["ServiceName"]) and gateways[0]["RouteTableIds"]
     asked_of_an_existing_vpc = needed_services(loads(cluster("{internet: none}", more=more)))
     assert set(asked_of_an_existing_vpc) == names | {"com.amazonaws.eu-west-1.s3"}
+
+
+def test_the_head_node_reaches_the_role_that_keeps_packages(template_of: Callable[[str], Template]) -> None:
+    """S3's own endpoint has no policy: it lets through what the role allows."""
+    kept = ISOLATED.replace("software: {", "software: {cache: s3://my-bucket/x, ")
+    assert kept != ISOLATED
+    template = template_of(kept)
+    assert "com.amazonaws.eu-west-1.sts" in {each["ServiceName"] for each in interface_endpoints(template)}
+    assert "com.amazonaws.eu-west-1.sts" in needed_services(loads(kept))
+    assert not [each for each in of_type(template, "AWS::EC2::VPCEndpoint") if "PolicyDocument" in each]
+    priced = [each.name for each in beside_nodes(loads(kept)) if "endpoints of AWS's" in each.name]
+    assert priced == ["7 endpoints of AWS's services"]
 
 
 @pytest.mark.parametrize("more", ["", OF_JOBS])

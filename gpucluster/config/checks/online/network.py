@@ -181,7 +181,7 @@ def needed_services(config: ClusterConfig) -> list[str]:
     """The services of the endpoints that stacks/endpoints.py creates in a new VPC."""
     names = [
         *NEEDED_ENDPOINTS,
-        *(["sts"] if config.s3_access else []),
+        *(["sts"] if config.jobs_have_role else []),
         *(["fsx"] if config.lustre_with_jobs else []),
         "s3",
     ]

@@ -54,6 +54,12 @@ CASES: dict[str, Case | list[Case]] = {
             passes=efs("/jobs"),
         ),
         Case(
+            fails={**efs("/jobs"), "software": {"cache": "s3://bucket/envs"}},
+            key="storage[0].mount",
+            says="/jobs would have the same name as the role of jobs, which software.cache creates",
+            passes={**efs("/jobs"), "software": {"cache": "s3://bucket/envs"}, "users": [{"name": "ada"}]},
+        ),
+        Case(
             fails=storage("fsx-lustre", mount="/root-disk"),
             key="storage[0].mount",
             says="/root-disk would have the same name as the head node's disk, which has an alarm",
