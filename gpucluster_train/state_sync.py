@@ -22,7 +22,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Dict
 
 from gpucluster_train.channels import ChannelError, bucket_and_key
 from gpucluster_train.sources import s3_client, s3_errors
@@ -42,7 +42,7 @@ class Entry:
     link: str | None = None
 
 
-Entries = dict[str, Entry]
+Entries = Dict[str, Entry]
 
 
 DISTRIBUTED = ".metadata"
@@ -129,7 +129,8 @@ class Copy:
 class Sync:
     def __init__(self, folder: Path, copy: Copy, kept: Path) -> None:
         self.folder, self.copy, self.kept = folder, copy, kept
-        self.id, self.copied = "", Entries()
+        self.id = ""
+        self.copied: Entries = {}
 
     def restore(self) -> str:
         """Restores all or nothing. Returns a line for the log; "" if nothing was restored."""
