@@ -26,7 +26,7 @@ S3 = "s3://"
 
 def bucket_and_key(uri: str) -> tuple[str, str]:
     """Splits `s3://bucket/key`; the key is empty for the whole bucket."""
-    bucket, _, key = uri.removeprefix(S3).partition("/")
+    bucket, _, key = (uri[len(S3) :] if uri.startswith(S3) else uri).partition("/")
     return bucket, key
 
 
@@ -108,7 +108,7 @@ def without_suffix(name: str) -> str:
     """`a/b.tar.gz` unpacks to `a/b`."""
     for suffix in (".tar.gz", ".tgz", ".tar"):
         if name.endswith(suffix):
-            return name.removesuffix(suffix)
+            return name[: -len(suffix)]
     return f"{name}.unpacked"
 
 

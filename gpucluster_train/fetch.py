@@ -102,8 +102,10 @@ def _cache() -> str:
 
 
 def _said(said: str, code: int) -> str:
-    lines = [line.removeprefix("error: ").removeprefix(f"{CACHE}: ") for line in said.splitlines() if line.strip()]
+    lines = [line for line in said.splitlines() if line.strip()]
     last = lines[-1] if lines else f"{CACHE} exited with {code}"
+    for prefix in ("error: ", f"{CACHE}: "):
+        last = last[len(prefix) :] if last.startswith(prefix) else last
     return f"{last}: {OTHERS}" if code == NO_ROOM else last
 
 

@@ -11,12 +11,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Dict
 
 from gpucluster_train.channels import INDEX, ChannelError
 from gpucluster_train.sources import Listing, listing
 
-Index = dict[str, Any]
+Index = Dict[str, Any]
 MANY = 50_000
 """The number of shards above which a warning is logged. Every rank reads the whole list when it starts."""
 

@@ -90,17 +90,17 @@ def _plain_shards(files: list[Found]) -> list[Shard]:
 
 def _with_indices(shards: list[Shard]) -> list[Shard]:
     names = {shard.name for shard in shards}
-    indices = {
-        name: f"{name.removesuffix(RECORDS)}{RECORDS_INDEX}"
-        for name in names
-        if name.endswith(RECORDS) and f"{name.removesuffix(RECORDS)}{RECORDS_INDEX}" in names
-    }
+    indices = {name: _index_of(name) for name in names if name.endswith(RECORDS) and _index_of(name) in names}
     taken = set(indices.values())
     return [
         replace(shard, beside=(indices[shard.name],)) if shard.name in indices else shard
         for shard in shards
         if shard.name not in taken
     ]
+
+
+def _index_of(records: str) -> str:
+    return f"{records[: -len(RECORDS)]}{RECORDS_INDEX}"
 
 
 def _manifest(source: Source, by_name: Mapping[str, Found], notes: list[str]) -> list[Shard] | None:
@@ -122,7 +122,7 @@ def _shards_in(source: Source, manifest: str) -> list[Shard] | None:
 def _data_sets_below(source: Source, names: Iterable[str]) -> list[str]:
     """Folders of splits, as `gpucluster data shard` makes them: read together, train and val would be mixed."""
     manifests = [name for name in sorted(names) if name.endswith(f"/{MANIFEST}") and _is_data(name)]
-    return [name.removesuffix(f"/{MANIFEST}") for name in manifests if _shards_in(source, name) is not None]
+    return [name[: -len(f"/{MANIFEST}")] for name in manifests if _shards_in(source, name) is not None]
 
 
 def _told(each: Mapping[str, Any]) -> Shard:
@@ -144,7 +144,7 @@ def _told_shards(uri: str, told: list[Shard], by_name: Mapping[str, Found], note
                 f"it is {'truncated' if size < shard.size_bytes else 'another file'}; copy it again"
             )
     known = {shard.name for shard in told}
-    indices = {f"{name.removesuffix(RECORDS)}{RECORDS_INDEX}" for name in known if name.endswith(RECORDS)}
+    indices = {_index_of(name) for name in known if name.endswith(RECORDS)}
     others = [name for name in by_name if _is_data(name) and name not in known | indices | OF_MANIFEST]
     if others:
         notes.append(f"{len(others)} files of {uri} are not in its {MANIFEST} and are ignored, first {min(others)}")
@@ -267,7 +267,7 @@ class S3Source:
             self._s3.download_file(self._bucket, self._key(name), str(to))
 
     def _key(self, name: str) -> str:
-        return f"{self.root.removeprefix(f's3://{self._bucket}').strip('/')}/{name}".lstrip("/")
+        return f"{bucket_and_key(self.root)[1].strip('/')}/{name}".lstrip("/")
 
     def _objects(self, prefix: str) -> Iterator[dict[str, Any]]:
         with s3_errors(self._uri):
@@ -282,11 +282,11 @@ class S3Source:
             page = self._s3.list_objects_v2(Bucket=self._bucket, Prefix=above, Delimiter="/")
         except Exception:  # the error would be about another prefix than the requested one
             return ""
-        beside = [each["Prefix"].removeprefix(above).rstrip("/") for each in page.get("CommonPrefixes", ())]
+        beside = [each["Prefix"][len(above) :].rstrip("/") for each in page.get("CommonPrefixes", ())]
         return _near(last, beside, f"s3://{self._bucket}/{above}") if beside else ""
 
     def _found(self, each: dict[str, Any], below: str) -> Found:
-        name = each["Key"].removeprefix(below)
+        name = each["Key"][len(below) :]
         if {"", ".", ".."} & set(name.split("/")):
             why = "a part of it is empty, . or .."
             raise ChannelError(f"{S3}{self._bucket}/{each['Key']}: is not a valid file name: {why}; rename the object")

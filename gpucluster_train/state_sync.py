@@ -1,6 +1,6 @@
 """Keeps a copy of a task's state in S3: `state_sync FOLDER s3://BUCKET/PREFIX KEPT RESULT VERB`, on a job's first node.
 
-    restore   fills FOLDER if the copy is newer than this cluster's last state
+    restore   fills FOLDER if the copy is newer than this cluster's last state, or FOLDER has lost its files
     clean     deletes the copy
     watch     copies changed files every minute, and a last time when stdin closes
 
@@ -22,7 +22,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Dict
 
 from gpucluster_train.channels import ChannelError, bucket_and_key
 from gpucluster_train.sources import s3_client, s3_errors
@@ -42,7 +42,7 @@ class Entry:
     link: str | None = None
 
 
-Entries = dict[str, Entry]
+Entries = Dict[str, Entry]
 
 
 DISTRIBUTED = ".metadata"
@@ -129,12 +129,16 @@ class Copy:
 class Sync:
     def __init__(self, folder: Path, copy: Copy, kept: Path) -> None:
         self.folder, self.copy, self.kept = folder, copy, kept
-        self.id, self.copied = "", Entries()
+        self.id = ""
+        self.copied: Entries = {}
 
     def restore(self) -> str:
         """Restores all or nothing. Returns a line for the log; "" if nothing was restored."""
         self.id, self.copied = self.copy.read_list()
-        if not self.id or self.id in self._known():
+        if not self.id:
+            return ""
+        lost = ""
+        if self.id in self._known() and not (lost := self._lost()):
             return ""
         partial = self.folder.with_name(f".{self.folder.name}.restored")
         _remove(partial)
@@ -144,7 +148,19 @@ class Sync:
         aside = self._put_aside()
         partial.rename(self.folder)
         self._know(self.id)
-        return f"{len(self.copied)} files were restored from {self.copy.uri}{aside}"
+        why = f", because {self.folder} was {lost}" if lost else ", which another cluster wrote" if aside else ""
+        kept = f"; {'what was unfinished in it' if lost else 'the previous state'} is in {aside}" if aside else ""
+        return f"{len(self.copied)} files were restored from {self.copy.uri}{why}{kept}"
+
+    def _lost(self) -> str:
+        """How the folder lost the files of the list that this cluster wrote itself; "" if it did not. A program that
+        deletes all of its files and is ended before the next copy looks the same, and gets them back: `step` would
+        delete the only other copy."""
+        if not self.copied:
+            return ""
+        if not os.path.lexists(self.folder):
+            return "missing"
+        return "empty" if self.folder.is_dir() and not entries(self.folder) else ""
 
     def _fetch(self, name: str, entry: Entry, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -154,15 +170,15 @@ class Sync:
         self.copy.get(name, path)
         os.utime(path, ns=(entry.changed_ns, entry.changed_ns))
 
-    def _put_aside(self) -> str:
-        """Renames the local state, instead of deleting it, if another cluster's newer state replaces it."""
+    def _put_aside(self) -> Path | None:
+        """Renames what is in the folder, instead of deleting it."""
         if not self.folder.exists() or not any(self.folder.iterdir()):
             _remove(self.folder)
-            return ""
+            return None
         aside = self.folder.with_name(f"{self.folder.name}-before-{os.environ['SLURM_JOB_ID']}")
         _remove(aside)
         self.folder.rename(aside)
-        return f", which another cluster wrote; the previous state is in {aside}"
+        return aside
 
     def _known(self) -> list[str]:
         try:

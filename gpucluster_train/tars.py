@@ -13,11 +13,11 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Dict, cast
 
 from gpucluster_train.channels import ChannelError
 
-Sample = dict[str, Any]
+Sample = Dict[str, Any]
 """`__key__`, a str, and for each file's suffix its bytes."""
 KEY = "__key__"
 BLOCK_BYTES = 512
@@ -91,7 +91,7 @@ def samples(stream: IO[bytes], what: str) -> Iterator[Sample]:
             yield current
             current = {}
         with _whole(what):
-            current |= {KEY: key, suffix: content.read()}
+            current.update({KEY: key, suffix: content.read()})
     if current:
         yield current
 
@@ -120,7 +120,7 @@ def unpack(path: Path, folder: Path, what: str) -> None:
 
 
 def _is_below(path: Path, folder: Path) -> bool:
-    return ".." not in path.parts and path.is_relative_to(folder)
+    return ".." not in path.parts and folder in (path, *path.parents)
 
 
 def _link(member: tarfile.TarInfo, target: Path, folder: Path, what: str) -> None:

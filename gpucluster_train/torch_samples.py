@@ -47,10 +47,10 @@ def from_s3(uris: list[str]) -> Iterator[tars.Sample]:
     s3 = importlib.import_module("s3torchconnector")
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     config = s3.S3ClientConfig(force_path_style="AWS_ENDPOINT_URL" in os.environ)
-    readers = s3.S3IterableDataset.from_objects(uris, region=region, s3client_config=config)
+    readers = iter(s3.S3IterableDataset.from_objects(uris, region=region, s3client_config=config))
     failed: type[Exception] = importlib.import_module("s3torchconnectorclient").S3Exception
     try:
-        for uri, reader in zip(uris, readers, strict=True):
-            yield from tars.samples(reader, uri)
+        for uri in uris:
+            yield from tars.samples(next(readers), uri)
     except failed as error:
         raise ChannelError(f"a shard of {uris[0].rpartition('/')[0]} was not read completely: {error}") from None

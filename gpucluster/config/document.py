@@ -27,6 +27,25 @@ class Finding(NamedTuple):
     """The validator's name; empty if the file itself is malformed."""
 
 
+class Written:
+    """A number of a file, with its text there: where text is asked for, 1.10 and 010 are not 1.1 and 10."""
+
+    text: str
+
+
+class WrittenInt(Written, int):
+    pass
+
+
+class WrittenFloat(Written, float):
+    pass
+
+
+def as_written(number: float) -> str:
+    """For a number that is from no file, Python's own text."""
+    return number.text if isinstance(number, Written) else str(number)
+
+
 class Document(NamedTuple):
     file: str = "cluster.yaml"
     lines: tuple[str, ...] = ()

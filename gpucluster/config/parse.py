@@ -14,7 +14,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from gpucluster.config.document import Document, Path, Position
+from gpucluster.config.document import Document, Path, Position, Written, WrittenFloat, WrittenInt
 from gpucluster.errors import Notice
 
 MAX_VALUES = 10_000
@@ -157,9 +157,9 @@ class _Reading:
         try:
             match kind:
                 case "int":
-                    return self._constructor.construct_yaml_int(node)
+                    return _written(WrittenInt(self._constructor.construct_yaml_int(node)), node)
                 case "float":
-                    return self._constructor.construct_yaml_float(node)
+                    return _written(WrittenFloat(self._constructor.construct_yaml_float(node)), node)
                 case "bool":
                     return self._constructor.construct_yaml_bool(node)
                 case "null":
@@ -174,6 +174,11 @@ class _Reading:
 
     def _problem(self, node: Node, message: str, hint: str | None = None) -> None:
         self.problems.append(_Malformed(_position(node), message, hint))
+
+
+def _written(number: Written, node: Node) -> Written:
+    number.text = str(node.value)
+    return number
 
 
 def _position(node: Node) -> Position:

@@ -6,7 +6,7 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any
 
-from gpucluster.config.document import Finding, Path
+from gpucluster.config.document import Finding, Path, as_written
 from gpucluster.meant import did_you_mean
 
 _QUOTE = reprlib.Repr()
@@ -78,7 +78,7 @@ def quoted(value: Any) -> str:
 
 def _quoting(kind: str, got: Any) -> str | None:
     if kind == "string_type" and isinstance(got, (int, float)):
-        return f'in quotes it is text: "{quoted(got)}"'
+        return f'in quotes it is text: "{quoted(got) if isinstance(got, bool) else as_written(got)}"'
     if kind == "int_type" and isinstance(got, str) and got.strip().isdigit():
         return f"without quotes it is a number: {got.strip()}"
     if kind == "tuple_type" and isinstance(got, str):

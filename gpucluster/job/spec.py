@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from gpucluster.addresses import in_s3
+from gpucluster.config.document import as_written
 from gpucluster.config.fields import S3_URI, Amount, Count, Whole
 from gpucluster.config.models import Framework
 from gpucluster.config.section import Separate
@@ -65,8 +66,8 @@ def _time(value: Any) -> Any:
 
 
 def _word(value: Any) -> Any:
-    """YAML reads `10` and `0.1` as numbers; a program gets them as text."""
-    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+    """YAML reads `10` and `0.10` as numbers; a program gets them as they are written."""
+    return as_written(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
 def _command(value: Any) -> Any:

@@ -16,6 +16,9 @@ from gpucluster.errors import UsageError
 MAX_BYTES = 200 * 2**20
 """Before compression. Data sets belong on shared storage, not in every job's folder."""
 _SKIPPED = {".git", ".gpucluster", "__pycache__"}
+_MARK = "# `gpucluster fetch` made this folder"
+FETCHED = f"{_MARK}: `gpucluster submit` does not upload it, and git ignores it.\n*\n"
+"""The .gitignore of such a folder."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,9 @@ class File:
 
 
 def code_files(workdir: Path) -> list[Path]:
-    """Relative paths of all files that git does not ignore; without git, of all files. Raises UsageError."""
-    tracked = _git_files(workdir)
+    """Relative paths of all files that git does not ignore; without git, of all files. None of folders that were
+    fetched, unless the workdir is in one. Raises UsageError."""
+    tracked = None if _in_fetched(workdir.resolve()) else _git_files(workdir)
     names = tracked if tracked is not None else list(_all_files(workdir))
     found = sorted(name for name in names if os.path.lexists(workdir / name))
     _check_size(workdir, found)
@@ -129,8 +133,22 @@ def _with_repositories_inside(workdir: Path, names: list[Path]) -> Iterator[Path
 def _all_files(workdir: Path) -> Iterator[Path]:
     for folder, subfolders, names in os.walk(workdir):
         links = [name for name in subfolders if Path(folder, name).is_symlink()]
-        subfolders[:] = [name for name in subfolders if name not in _SKIPPED]
+        subfolders[:] = [name for name in subfolders if name not in _SKIPPED and not _is_fetched(Path(folder, name))]
         yield from (Path(folder, name).relative_to(workdir) for name in (*names, *links))
+
+
+def _is_fetched(folder: Path) -> bool:
+    try:
+        return (folder / ".gitignore").read_text(encoding="utf-8", errors="replace").startswith(_MARK)
+    except OSError:
+        return False
+
+
+def _in_fetched(folder: Path) -> bool:
+    """Whether git would hide all of it. A repository inside of a fetched folder has its own rules."""
+    if _is_fetched(folder):
+        return True
+    return folder != folder.parent and not (folder / ".git").exists() and _in_fetched(folder.parent)
 
 
 def _check_size(workdir: Path, files: list[Path]) -> None:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Dict
 
 NUMBERS = 4096
 """Length of the vector that is summed: 32 KiB, so that packets of full size are sent."""
@@ -24,7 +24,7 @@ MEETING_S = 90.0
 """How long nodes wait for each other, because Slurm may start their tasks seconds apart."""
 COMMAND_S = 30.0
 
-Report = dict[str, Any]
+Report = Dict[str, Any]
 
 
 def probe(folder: Path, expected: Report, node: str, index: int, nodes: int) -> Report:
@@ -35,9 +35,9 @@ def probe(folder: Path, expected: Report, node: str, index: int, nodes: int) -> 
     efa = _start("fi_info", "-p", "efa", "-t", "FI_EP_RDM")
     with _noting(report, "sum"):
         if nodes > 1:
-            report |= meet(index, nodes, os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+            report.update(meet(index, nodes, os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
     with _noting(report, "gpus"):
-        report |= gpus(_answer(smi))
+        report.update(gpus(_answer(smi)))
     with _noting(report, "efa_interfaces"):
         report["efa_interfaces"] = efa_interfaces(_answer(efa))
     with _noting(report, "writable"):

@@ -130,7 +130,7 @@ def test_a_jobs_port_is_forwarded_and_its_folder_is_fetched(cluster: Bed, job: t
     assert (tmp_path / "all" / "code" / "out" / "model").read_text() == "written\n"
     for part, names in (("logs", {"log.txt"}), ("output", {"code"})):
         assert cluster.gpucluster("fetch", job[0], part, "--to", str(tmp_path / part)).returncode == 0
-        assert {path.name for path in (tmp_path / part).iterdir()} == names
+        assert {path.name for path in (tmp_path / part).iterdir()} == {".gitignore", *names}
 
 
 def test_a_shell_on_a_node_is_a_job_that_ends_with_it(cluster: Bed, job: tuple[str, str]) -> None:

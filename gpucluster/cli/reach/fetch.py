@@ -15,12 +15,13 @@ from gpucluster.cli.frame.job_id import job_id as job_number
 from gpucluster.following import jobs
 
 PARTS = {
-    "all": ("--exclude=/lib/", "--exclude=/bin/"),
+    "all": ("--exclude=/lib/", "--exclude=/bin/", "--exclude=/secrets.sh", "--exclude=/[0-9]*/secrets.sh"),
     "logs": ("--include=/log.txt", "--include=/result.json", "--exclude=*"),
     "output": ("--include=/code/***", "--exclude=*"),
     "state": (),
 }
-"""lib and bin: GpuCluster's programs, shipped with every job. code: the ranks' working directory."""
+"""lib and bin: GpuCluster's programs, shipped with every job. code: the ranks' working directory. secrets.sh, also of
+each element: the values of the job's secrets, which are there until it ends."""
 
 WITHOUT_LINKS = ("--no-links", "--info=nonreg0")
 """An element of an array has links to files that all elements share."""
@@ -31,6 +32,15 @@ Examples:
   gpucluster fetch 12                  # everything
   gpucluster fetch 12 logs --to run12
 """
+
+
+def make(folder: Path) -> None:
+    """A new folder is marked, so that `submit` does not upload it. One that was there is left as it is."""
+    from gpucluster.submission.snapshot import FETCHED
+
+    if not folder.is_dir():
+        folder.mkdir(parents=True)
+        (folder / ".gitignore").write_text(FETCHED, encoding="utf-8")
 
 
 @click.command(epilog=EXAMPLES)
@@ -70,7 +80,7 @@ def command(context: CliContext, job_id: str, part: str, folder: Path | None) ->
         tell(f"{jobs.describe(job)}: fetch again when it has ended, to get the rest")
     index = array_of(job_id)[1]
     folder = folder or Path(Path(name).name if index is None else f"{Path(name).parent.name}-{index}")
-    folder.mkdir(parents=True, exist_ok=True)
+    make(folder)
     copy = copying.Copy([copying.Place(copying.HEAD, f"{source}/")], copying.Place(None, str(folder)))
     options = [*PARTS[part], *([] if index is None else WITHOUT_LINKS), *[copying.PROGRESS] * sys.stderr.isatty()]
     with connection.alias(context) as alias:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -282,6 +283,19 @@ def test_another_cluster_continues_from_the_copy_in_s3(tmp_path, s3):
     assert (code, result["state"]) == (0, {"s3": uri, "files": 1, "problem": None}), log
     code, _, log, _ = run(in_s3(tmp_path / "b", s3, uri, 5), tmp_path / "b")
     assert code == 0 and f"[state] 1 files were restored from {uri}" in log
+    assert "begins at step 3" in log and undisturbed(5) in log
+
+
+def test_a_state_folder_that_was_deleted_is_restored(tmp_path, s3):
+    uri = "s3://mine/deleted/digits/small"
+    given = in_s3(tmp_path, s3, uri, 3)
+    code, _, log, _ = run(given, tmp_path)
+    assert code == 0, log
+    shutil.rmtree(task(tmp_path)["state"])
+    given["env"]["STEPS"] = "5"
+    code, result, log, _ = run(given, tmp_path)
+    assert (code, result["state"]["files"]) == (0, 1), log
+    assert f"[state] 1 files were restored from {uri}, because {task(tmp_path)['state']} was missing" in log
     assert "begins at step 3" in log and undisturbed(5) in log
 
 

@@ -12,6 +12,7 @@ import pytest
 from plain_ssh import lead
 from ssh_head import Head, new_key, running_head
 
+from gpucluster.cli.reach import fetch
 from gpucluster.errors import GpuClusterError, RemoteError, UsageError
 from gpucluster.head import copying
 from gpucluster.head.copying import Copy, Place
@@ -115,6 +116,20 @@ def test_rsync_copies_there_and_back(alias: Alias, tmp_path: Path) -> None:
     sync(alias, f"{tmp_path}/here/", f":{tmp_path}/there")
     sync(alias, f":{tmp_path}/there/deep/it's $HOME", f"{tmp_path}/back")
     assert (tmp_path / "back").read_text() == "1"
+
+
+@with_rsync
+def test_a_fetched_job_leaves_its_secrets_on_the_cluster(alias: Alias, tmp_path: Path) -> None:
+    """Those of the job and of its elements. A file of that name in the code is the user's own."""
+    job = tmp_path / "job"
+    for name in ("log.txt", "secrets.sh", "3/secrets.sh", "12/secrets.sh", "12/log.txt", "code/secrets.sh", "lib/x"):
+        (job / name).parent.mkdir(parents=True, exist_ok=True)
+        (job / name).write_text("export KEY=hidden")
+    for source, names in ((job, {"log.txt", "12/log.txt", "code/secrets.sh"}), (job / "12", {"log.txt"})):
+        back = tmp_path / "back" / source.name
+        back.mkdir(parents=True)
+        sync(alias, f":{source}/", str(back), *fetch.PARTS["all"])
+        assert {path.relative_to(back).as_posix() for path in back.rglob("*") if path.is_file()} == names
 
 
 @with_rsync

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import time
 from pathlib import Path
 
@@ -164,6 +165,44 @@ def test_a_run_on_the_same_cluster_goes_on_from_its_own_folder(tmp_path: Path) -
     write(again.folder, "a", "newer than the copy: the last run was ended before it was copied")
     assert again.restore() == ""
     assert content(again.folder)["a"].startswith("newer")
+
+
+@pytest.mark.parametrize("lost", ["all", "files", "but an unfinished one"])
+def test_a_state_that_was_lost_here_is_restored_and_not_deleted_from_the_copy(tmp_path: Path, lost: str) -> None:
+    run(cluster(tmp_path, "a"), a="1", b="1")
+    folder = tmp_path / "a" / "state"
+    shutil.rmtree(folder)
+    if lost != "all":
+        folder.mkdir()
+    if lost == "but an unfinished one":
+        write(folder, "c.tmp", "half")
+    sync = cluster(tmp_path, "a")
+    said = sync.restore()
+    sync.folder.mkdir(exist_ok=True)
+    sync.step(last=True)
+    assert keys() == {"a", "b", LIST}
+    assert content(folder) == {"a": "1", "b": "1"}
+    aside = tmp_path / "a" / "state-before-77"
+    why = f", because {folder} was {'missing' if lost == 'all' else 'empty'}"
+    more = f"; what was unfinished in it is in {aside}" if lost == "but an unfinished one" else ""
+    assert said == f"2 files were restored from {URI}{why}{more}"
+    assert aside.exists() == bool(more)
+
+
+def test_a_state_that_the_program_deleted_stays_deleted(tmp_path: Path) -> None:
+    sync = run(cluster(tmp_path, "a"), a="1")
+    (sync.folder / "a").unlink()
+    sync.step(last=True)
+    again = cluster(tmp_path, "a")
+    assert (again.restore(), keys(), content(again.folder)) == ("", {LIST}, {})
+
+
+def test_a_cleaned_state_is_not_restored(tmp_path: Path) -> None:
+    sync = run(cluster(tmp_path, "a"), a="1")
+    shutil.rmtree(sync.folder)
+    cluster(tmp_path, "a").clean()
+    assert cluster(tmp_path, "a").restore() == ""
+    assert not sync.folder.exists()
 
 
 def test_a_later_copy_of_another_cluster_is_restored_and_no_file_is_lost(tmp_path: Path) -> None:

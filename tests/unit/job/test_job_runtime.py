@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import collections.abc
 import json
+import shutil
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -182,6 +187,79 @@ def test_every_module_is_python_3_8_and_imports_nothing_that_is_not_pythons_own(
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             for name in (each.partition(".")[0] for each in names if path.name not in OTHER_PYTHON):
                 assert name in sys.stdlib_module_names or name == "gpucluster_job", f"{path}: {name}"
+
+
+BOTH = (PACKAGE, PACKAGE.with_name("gpucluster_train"))
+FRAMEWORKS = ("torch", "tensorflow", "mxnet", "horovod")
+SUBSCRIPTS_OF_3_9 = {
+    *dir(builtins),
+    *collections.__all__,
+    *collections.abc.__all__,
+    "Popen",
+    "CompletedProcess",
+    "PathLike",
+}
+NAMES_OF_3_9 = {"removeprefix", "removesuffix", "is_relative_to", "with_stem", "to_thread", "bit_count", "pairwise"}
+MODULES_OF_3_9 = {"graphlib", "zoneinfo", "tomllib"}
+
+
+def _after_3_8(tree: ast.AST) -> Iterator[Any]:
+    """What no syntax check finds. Annotations are not evaluated."""
+    nodes = list(ast.walk(tree))
+    typing = [node.names for node in nodes if isinstance(node, ast.ImportFrom) and node.module == "typing"]
+    generic = SUBSCRIPTS_OF_3_9 - {each.name for names in typing for each in names}
+    annotations = [getattr(node, name, None) for node in nodes for name in ("annotation", "returns")]
+    unevaluated = {inner for each in annotations if each for inner in ast.walk(each)}
+    for node in nodes:
+        match node if node not in unevaluated else None:
+            case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name)) if name in generic:
+                yield node
+            case ast.AugAssign(op=ast.BitOr()):
+                yield node
+            case ast.BinOp(op=ast.BitOr(), left=left, right=right):
+                yield from [node] * any(isinstance(each, (ast.Dict, ast.Constant)) for each in (left, right))
+            case ast.Attribute(attr=name) | ast.alias(name=name) if name in NAMES_OF_3_9 | MODULES_OF_3_9:
+                yield node
+            case ast.Call(func=ast.Name(id="zip"), keywords=[_, *_]):
+                yield node
+
+
+@pytest.mark.parametrize("package", BOTH, ids=lambda path: path.name)
+def test_no_module_uses_what_python_3_8_lacks(package: Path) -> None:
+    found = [
+        f"{path.relative_to(package)}:{node.lineno}: {ast.unparse(node)}"
+        for path in package.rglob("*.py")
+        for node in _after_3_8(ast.parse(path.read_text(), str(path), feature_version=(3, 8)))
+    ]
+    assert found == []
+
+
+def _python_3_8() -> str | None:
+    found = (shutil.which("python3.8"), *map(str, Path.home().glob(".pyenv/versions/3.8.*/bin/python")))
+    return next(
+        (each for each in found if each and subprocess.run([each, "-V"], capture_output=True).returncode == 0), None
+    )
+
+
+def test_python_3_8_imports_every_module() -> None:
+    if not (python := _python_3_8()):
+        pytest.skip("no Python 3.8 on this machine")
+    modules = [path.relative_to(PACKAGE.parent) for package in BOTH for path in package.rglob("*.py")]
+    names = [".".join(path.with_suffix("").parts) for path in modules if path.name != "__main__.py"]
+    program = f"""
+import importlib, sys
+sys.path.insert(0, {str(PACKAGE.parent)!r})
+for name in {names!r}:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name.partition(".")[0] not in {FRAMEWORKS!r}:
+            print(name, error)
+    except Exception as error:
+        print(name, error)
+"""
+    done = subprocess.run([python, "-BIS", "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_a_failure_is_plain_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -201,6 +201,57 @@ def test_numbers_in_yaml_become_the_words_that_they_were(tmp_path):
     assert (got.env, got.time) == ({"N": "4"}, "02:00:00")
 
 
+# fmt: off
+NUMBERS = [
+    "10", "1.10", "010", "0x10", "0o17", "0b11", "1_000", "1_0.5", "+1", "-0", "1e3", "1E+05", "1e-3", "6.02e23", ".5",
+    "1.", "00.5", ".inf", "-.INF", ".nan", "123456789012345678901234567890", "2026-11-25", "1:30",
+]
+# fmt: on
+
+
+def test_a_number_without_quotes_reaches_the_program_as_it_is_written(tmp_path):
+    written = ", ".join(NUMBERS)
+    values = "".join(f"  V{index}: {number}\n" for index, number in enumerate(NUMBERS))
+    sweeps = f"sweep:\n  lr: [{written}]\n  one: 1e-3\n"
+    got = from_file(tmp_path, f"command: [train, {written}]\nenv:\n{values}{sweeps}")
+    assert got.command == ("train", *NUMBERS)
+    assert list(got.env.values()) == NUMBERS
+    assert got.sweep == {"lr": tuple(NUMBERS), "one": ("1e-3",)}
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.2"])
+def test_a_number_is_as_written_in_either_version_of_yaml(tmp_path, version):
+    assert from_file(tmp_path, f"%YAML {version}\n---\ncommand: [a, 010, 0x1F, 1.10]\n").command[1:] == (
+        "010", "0x1F", "1.10",
+    )  # fmt: skip
+
+
+def test_a_number_behind_an_alias_or_an_older_name_is_as_written(tmp_path):
+    assert from_file(tmp_path, "command: [a, &n 1.10]\nenvs: {N: *n, M: !!float 1}\n").env == {"N": "1.10", "M": "1"}
+
+
+def test_an_element_of_an_array_is_not_read_as_the_number_of_another_job(tmp_path):
+    (said,) = problems(from_file, tmp_path, "command: [a]\nafter: 29_3\n")
+    assert said.startswith("after[0]: the project of the task 29_3 is not known")
+
+
+def test_a_number_from_python_is_pythons_text():
+    assert spec(command=("a", 1.10, 10, 1e-5), env={"N": 0x10}).command == ("a", "1.1", "10", "1e-05")
+
+
+def test_a_name_that_looks_like_a_number_is_quoted_as_it_is_written(tmp_path):
+    (said,) = problems(from_file, tmp_path, "command: [a]\nname: 1.10\n")
+    assert said == 'name: must be text, got 1.1 | in quotes it is text: "1.10"'
+
+
+def test_what_is_no_number_and_no_text_is_refused(tmp_path):
+    assert problems(from_file, tmp_path, "command: [a, ~, true]\nenv: {N: null}\n") == [
+        "command[1]: must be text, got nothing | ",
+        'command[2]: must be text, got true | in quotes it is text: "true"',
+        "env.N: must be text, got nothing | ",
+    ]
+
+
 def test_a_command_in_one_line(tmp_path):
     assert from_file(tmp_path, "command: python 'my train.py' --x=1\n").command == ("python", "my train.py", "--x=1")
 

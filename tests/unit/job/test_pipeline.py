@@ -70,6 +70,15 @@ def test_a_job_may_have_a_file_of_its_own(read, tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+def test_numbers_are_as_written_in_the_file_its_defaults_and_a_jobs_own_file(read, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("command: [a, 010]\n")
+    text = "project: demo\ndefaults: {env: {V: 1.10}}\njobs: {one: {command: [b, 1_000]}, two: {file: job.yaml}}\n"
+    assert [(step.spec.command, step.spec.env) for step in read(text).steps] == [
+        (("b", "1_000"), {"V": "1.10"}),
+        (("a", "010"), {"V": "1.10"}),
+    ]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "place", "said"),
     [

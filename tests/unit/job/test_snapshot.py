@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from gpucluster.cli import main
+from gpucluster.cli.reach.fetch import make
 from gpucluster.errors import UsageError
 from gpucluster.submission.snapshot import code_files, leading_out
+from gpucluster.submission.task import code_key
 
 CLUSTER = "name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
 AS_NOBODY = {
@@ -78,6 +80,41 @@ def test_our_own_records_are_not_uploaded(tmp_path: Path, tracked: bool) -> None
     (folder / ".gpucluster").mkdir()
     (folder / ".gpucluster" / "GpuCluster.json").write_text("a key")
     assert taken(folder) == {"train"}
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_a_fetched_folder_neither_travels_nor_changes_the_codes_key(tmp_path: Path, tracked: bool) -> None:
+    folder = repository(tmp_path / "work", train="x") if tracked else tmp_path
+    (folder / "train").write_text("x")
+    before = code_key(folder)
+    fetched = folder / "runs" / "small-20261123-010203-4f1a"
+    make(fetched)
+    (fetched / "code").mkdir()
+    (fetched / "code" / "train").write_text("older")
+    assert (taken(folder), code_key(folder)) == ({"train"}, before)
+    # A job may be submitted again from what was fetched.
+    assert taken(fetched / "code") == {"train"}
+    assert taken(fetched) == {".gitignore", "code/train"}
+    git(fetched / "code", "init", "-q")
+    (fetched / "code" / ".gitignore").write_text("train\n")
+    assert taken(fetched / "code") == {".gitignore"}
+
+
+def test_a_folder_that_was_there_is_not_hidden_by_fetching_into_it(tmp_path: Path) -> None:
+    repository(tmp_path / "work", train="x")
+    for name in ("plain", "own"):
+        (tmp_path / "work" / name).mkdir()
+    (tmp_path / "work" / "own" / ".gitignore").write_text("log.txt\n")
+    for name in ("plain", "own"):
+        make(tmp_path / "work" / name)
+        (tmp_path / "work" / name / "model").write_text("x")
+    assert taken(tmp_path / "work") == {"train", "plain/model", "own/.gitignore", "own/model"}
+
+
+def test_a_folder_whose_own_list_hides_everything_travels_without_git(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / ".gitignore").write_text("*\n")
+    assert taken(tmp_path) == {"cache/.gitignore"}
 
 
 def test_a_repository_of_another_user_is_not_treated_as_a_folder_without_git(
