@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -83,3 +84,46 @@ def test_a_port_is_forwarded_as_long_as_the_command_runs(login: LoginRemote, ope
             timer.cancel()
     wait_for("the port is free again", lambda: not taken(ports), 5)
     assert kept(login) == open_before
+
+
+WORDS_ONLY = f"""#!{sys.executable}
+import os, shlex, sys
+words = shlex.split(sys.argv[2])
+words = words[words[0] == "exec":]
+os.execvp(words[0], words)
+"""
+"""A shell with csh's and sh's common part: words and quotes."""
+
+
+@pytest.mark.parametrize("shell", ["/bin/sh", "csh", "tcsh", "fish", "words only"])
+def test_every_shell_of_the_user_tells_that_the_port_is_there(
+    login: LoginRemote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
+    """ssh runs LocalCommand with $SHELL (ssh_config(5)). In csh, >&2 names a file."""
+    if shell == "words only":
+        program = tmp_path / "shell"
+        program.write_text(WORDS_ONLY)
+        program.chmod(0o755)
+    elif (found := shutil.which(shell)) is None:
+        pytest.skip(f"no {shell} on this machine")
+    else:
+        program = Path(found)
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("SHELL", str(program))
+    ports, told = Ports(unused_port(), 8888), []
+
+    def connected() -> None:
+        told.append(taken(ports))
+        raise KeyboardInterrupt
+
+    timer = threading.Timer(20, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        try:
+            forwarding.forward(forwarding.ssh_argv(login.alias, ports, None), "lab", ports, connected, print)
+        finally:
+            timer.cancel()
+    assert told == [True]
+    assert list(work.iterdir()) == []
