@@ -30,11 +30,9 @@ class Site(NamedTuple):
     pyxis: bool
 
     def real(self, path: str) -> str:
-        """The place there of a path that begins with `account.home()`."""
-        if path == self.folder or path.startswith(f"{self.folder}/"):
-            return path  # the user's own home may be that
-        home = account.home()
-        return self.folder + path.removeprefix(home) if path == home or path.startswith(f"{home}/") else path
+        """The place there of a path that begins with `account.home()`. Not for a user's own path: that may begin so,
+        too, and means what it says."""
+        return self.folder + path.removeprefix(account.home())
 
 
 class Group(NamedTuple):

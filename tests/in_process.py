@@ -13,6 +13,9 @@ from gpucluster.head.remote import Completed, Outlast, Sent
 
 
 class InProcessRemote:
+    def real(self, path: str) -> str:
+        return path
+
     def run(
         self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60, sent: Sent | None = None
     ) -> Completed:

@@ -36,7 +36,7 @@ def explain(remote: Remote, job_id: str) -> list[str]:
         nodes, staging = jobs.nodes(remote, job.partition), jobs.staging(remote, job_id)
         starting = causes.of(remote, job) if slurm.job_state(job.state).starts else []
         waits = [f"it waits for {what}: {state}" for what, state in jobs.unfinished(remote, job_id)]
-        waits += causes.quiet(remote, job, jobs.folder_of(job_id))
+        waits += causes.quiet(remote, job, jobs.folder_of(remote, job_id))
         waits += where(remote, job)
         run = jobs.run_of(remote, job_id)
         return [*why.waiting(job, nodes, staging, [*starting, *waits]), *([f"this is {run}"] if run else [])]

@@ -43,7 +43,7 @@ def require(remote: Remote, job_id: str) -> None:
 
 def elements(remote: Remote, array_id: str) -> list[Element]:
     """In the order of their indexes. Slurm's state of an element overrides the one in its folder."""
-    done = remote.run(jobs.elements_argv(array_id)).check(f"cannot list the elements of job {array_id}")
+    done = remote.run(jobs.elements_argv(remote, array_id)).check(f"cannot list the elements of job {array_id}")
     found = json.loads(done.stdout)
     again = {arrays.array_of(each["job_id"])[0] for each in found} | {array_id}
     live = {each.job_id: each for number in sorted(again) for each in _known(remote, number)}

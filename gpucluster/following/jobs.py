@@ -85,24 +85,24 @@ class Past:
         return arrays.words(self.elements) or why
 
 
-def folder_of(job_id: str) -> str:
+def folder_of(remote: Remote, job_id: str) -> str:
     """For 29_3, an element of an array: the folder 3 in the array's folder."""
-    return f"{account.jobs()}/by-id/{job_id.replace('_', '/')}"
+    return remote.real(f"{account.jobs()}/by-id/{job_id.replace('_', '/')}")
 
 
-def elements_argv(array_id: str) -> list[str]:
-    folder = folder_of(array_id)
+def elements_argv(remote: Remote, array_id: str) -> list[str]:
+    folder = folder_of(remote, array_id)
     return ["/usr/bin/python3", "-IS", f"{folder}/lib/gpucluster_job", "elements", folder, array_id]
 
 
 def real_folder(remote: Remote, job_id: str) -> str:
     """The folder under its original name, with links resolved. Raises RemoteError."""
-    return remote.run(["readlink", "-e", folder_of(job_id)]).check(f"job {job_id} has no folder").stdout.strip()
+    return remote.run(["readlink", "-e", folder_of(remote, job_id)]).check(f"job {job_id} has no folder").stdout.strip()
 
 
 def state_folder(remote: Remote, job_id: str) -> str:
     """The folder where its programs keep their state. Raises UsageError if there is none."""
-    task = _json(remote.run(["cat", f"{folder_of(job_id)}/task.json"]).stdout) or {}
+    task = _json(remote.run(["cat", f"{folder_of(remote, job_id)}/task.json"]).stdout) or {}
     folder = _own_state(task, job_id) or f"{real_folder(remote, job_id)}/state"
     if remote.run(["test", "-d", folder]).exit_code != 0:
         raise UsageError(f"job {job_id} has no state: there is no folder {folder}", "it is created when the job starts")
@@ -147,14 +147,14 @@ def nodes(remote: Remote, partition: str | None = None) -> list[Node]:
 def past(remote: Remote, count: int = 20, also: Iterable[str] = ()) -> list[Past]:
     """The newest jobs with a folder, oldest first, and those of these ids."""
     program = Path(history.__file__).read_text(encoding="utf-8")
-    argv = ["/usr/bin/python3", "-IS", "-c", program, account.jobs(), str(count)]
+    argv = ["/usr/bin/python3", "-IS", "-c", program, remote.real(account.jobs()), str(count)]
     done = remote.run(argv, input=" ".join(also).encode()).check("cannot list job folders")
     return [Past(**json.loads(line)) for line in done.stdout.splitlines()]
 
 
 def run_of(remote: Remote, job_id: str) -> str:
     """`run 2 of at most 21`, for a job that continues after its time limit; else empty."""
-    return remote.run(["cat", f"{folder_of(job_id)}/run.txt"]).stdout.strip()
+    return remote.run(["cat", f"{folder_of(remote, job_id)}/run.txt"]).stdout.strip()
 
 
 def latest(remote: Remote) -> str:
@@ -166,7 +166,7 @@ def latest(remote: Remote) -> str:
 
 
 def result(remote: Remote, job_id: str) -> dict[str, Any] | None:
-    done = remote.run(["sh", "-c", _RESULT, "sh", folder_of(job_id), job_id])
+    done = remote.run(["sh", "-c", _RESULT, "sh", folder_of(remote, job_id), job_id])
     found = _json(done.stdout) if done.exit_code == 0 else None
     return found | {"reason": _of_elements(found)} if found and "elements" in found else found
 
@@ -179,7 +179,7 @@ def _of_elements(summary: dict[str, Any]) -> str:
 def require(remote: Remote, job_id: str) -> Job | None:
     """The job in Slurm, if Slurm still knows it. Raises UsageError if it never existed."""
     job = find(remote, job_id)
-    if job is None and remote.run(["test", "-d", folder_of(job_id)]).exit_code != 0:
+    if job is None and remote.run(["test", "-d", folder_of(remote, job_id)]).exit_code != 0:
         raise UsageError(f"there is no job {job_id}", "`gpucluster jobs` lists them")
     return job
 
@@ -261,19 +261,19 @@ def ending(remote: Remote, job_id: str) -> Ending | None:
 
 def staging(remote: Remote, job_id: str) -> dict[str, Any]:
     """The progress of its data from or to S3: stage (in | out), path, done, total. Empty if no data is moved."""
-    done = remote.run(["cat", f"{folder_of(job_id)}/staging.json"])
+    done = remote.run(["cat", f"{folder_of(remote, job_id)}/staging.json"])
     return (_json(done.stdout) or {}) if done.exit_code == 0 else {}
 
 
 def _unmade(remote: Remote, job_id: str) -> dict[str, Any]:
     """A result with the reason, for a job that never started because its environment could not be built."""
-    done = remote.run(["sh", "-c", _UNMADE, "sh", folder_of(job_id), ENVIRONMENTS])
+    done = remote.run(["sh", "-c", _UNMADE, "sh", folder_of(remote, job_id), ENVIRONMENTS])
     return {"reason": done.stdout.strip()} if done.stdout.strip() else {}
 
 
 def waits(remote: Remote, job_id: str) -> tuple[Wait, ...]:
     """The runs of other jobs that it depends on."""
-    done = remote.run(["cat", f"{folder_of(job_id)}/waits"])
+    done = remote.run(["cat", f"{folder_of(remote, job_id)}/waits"])
     return parse_waits(done.stdout) if done.exit_code == 0 else ()
 
 
@@ -340,7 +340,7 @@ def follow(remote: Remote, job_id: str, tell: Callable[[str], None]) -> Iterator
     """The lines of its log until it ends, even if the head node is unreachable at times."""
     patience = Patience(job_id, tell)
     watch = Watch(remote, job_id, tell, patience)
-    return remote.follow(f"{folder_of(job_id)}/log.txt", stop=watch.ended, outlast=patience.outlast)
+    return remote.follow(f"{folder_of(remote, job_id)}/log.txt", stop=watch.ended, outlast=patience.outlast)
 
 
 def wait(remote: Remote, job_id: str, tell: Callable[[str], None]) -> None:
@@ -364,12 +364,12 @@ def last_lines(remote: Remote, job_id: str, ending: Ending, count: int) -> list[
 
 
 def is_array(remote: Remote, job_id: str) -> bool:
-    return remote.run(["test", "-e", f"{folder_of(job_id)}/runs/{job_id}"]).exit_code == 0
+    return remote.run(["test", "-e", f"{folder_of(remote, job_id)}/runs/{job_id}"]).exit_code == 0
 
 
 def log_file(remote: Remote, job_id: str) -> str:
     """If the element ran again since, the log of this run has another name."""
-    folder, (number, index) = folder_of(job_id), arrays.array_of(job_id)
+    folder, (number, index) = folder_of(remote, job_id), arrays.array_of(job_id)
     earlier = f"{folder}/log-{number}.txt"
     if index is not None and remote.run(["test", "-e", earlier]).exit_code == 0:
         return earlier

@@ -54,7 +54,8 @@ class Last:
 
 def of_project(remote: Remote, project: str) -> dict[str, Last]:
     """Each task after those that it depends on. Raises UsageError if there is no such project."""
-    done = remote.run(["sh", "-c", _TASKS, "sh", account.tasks(), project, account.jobs()])
+    tasks, jobs_folder = remote.real(account.tasks()), remote.real(account.jobs())
+    done = remote.run(["sh", "-c", _TASKS, "sh", tasks, project, jobs_folder])
     if done.exit_code == 3 or not done.stdout:
         known = done.stdout.split()
         hint = did_you_mean(project, known, f"known: {', '.join(known)}" if known else "a job with a name is a task")

@@ -58,7 +58,10 @@ def _taken(port: int) -> int:
 
 
 def ssh_argv(alias: Alias, ports: Ports, node: str | None) -> list[str]:
-    options = ("ExitOnForwardFailure=yes", "PermitLocalCommand=yes", f"LocalCommand=echo {_CONNECTED} >&2")
+    """With a connection of its own: the process of a shared one would keep listening after this ssh has ended."""
+    own = ("ControlMaster=no", "ControlPath=none")
+    tell = f"sh -c 'echo {_CONNECTED} >&2'"  # ssh runs it with the user's shell; in csh, >&2 names a file
+    options = (*own, "ExitOnForwardFailure=yes", "PermitLocalCommand=yes", f"LocalCommand={tell}")
     return [
         *("ssh", "-F", str(alias.config_file), "-N", *(f"-o{option}" for option in options)),
         *("-L", f"{LOOPBACK}:{ports.here}:localhost:{ports.there}", alias.host(node)),

@@ -128,7 +128,7 @@ class Login(Alias):
 
 
 class LoginRemote:
-    """A `Remote`. It replaces `account.home()` at the beginning of a path by the site's folder on the cluster."""
+    """A `Remote`."""
 
     def __init__(self, name: str, address: Address, site: Site, programs: str = "") -> None:
         """name: the context's name. programs: the folder of Slurm's commands on the cluster."""
@@ -136,7 +136,10 @@ class LoginRemote:
         self._made = tempfile.TemporaryDirectory(prefix="gpucluster-")
         self.alias = Login(Path(self._made.name), address.host)
         self.alias.config_file.write_text(address.config, encoding="utf-8")
-        self.real = site.real
+        self._site = site
+
+    def real(self, path: str) -> str:
+        return self._site.real(path)
 
     def run(
         self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60, sent: Sent | None = None
@@ -181,7 +184,7 @@ class LoginRemote:
                 "docs/contexts.md lists what works on such clusters",
             )
         script = _AROUND.replace("printf", ": printf") if quiet else _AROUND
-        return shlex.join(["sh", "-c", script, "sh", self._programs or "/usr/bin", *map(self.real, argv)])
+        return shlex.join(["sh", "-c", script, "sh", self._programs or "/usr/bin", *argv])
 
     def _started(self, argv: Sequence[str], error: IO[bytes]) -> subprocess.Popen[bytes]:
         """error: a file, because the ssh process that keeps the connection may hold a pipe open for minutes."""

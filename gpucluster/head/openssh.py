@@ -89,12 +89,11 @@ class Alias:
         return node
 
     def config(self, cluster_file: Path, profile: str | None) -> str:
-        """`profile`: AWS's. An editor that the desktop started does not have the shell's variables."""
-        environment = [f"AWS_PROFILE={profile}"] * bool(profile)
-        if account.user() != account.ADMINISTRATOR:
-            environment.append(f"{account.VARIABLE}={account.user()}")
+        """`profile`: AWS's. An editor that the desktop started does not have the shell's variables, and later they may
+        have changed: the key must be pushed for the user whom ssh logs in as."""
+        environment = [*[f"AWS_PROFILE={profile}"] * bool(profile), f"{account.VARIABLE}={account.user()}"]
         program = [sys.executable, "-P", "-m", "gpucluster.cli", "-c", str(cluster_file.resolve())]
-        proxy = shlex.join([*["env"] * bool(environment), *environment, *program, "tunnel", str(self.folder)])
+        proxy = shlex.join(["env", *environment, *program, "tunnel", str(self.folder)])
         return _CONFIG.format(
             alias=self.name,
             user=account.user(),

@@ -64,6 +64,10 @@ Sent = Callable[[int], None]
 
 
 class Remote(Protocol):
+    def real(self, path: str) -> str:
+        """Where on this cluster that path of `account.home()` is."""
+        ...
+
     def run(
         self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60, sent: Sent | None = None
     ) -> Completed: ...
@@ -112,6 +116,9 @@ class SshRemote:
         self._find_again, self._tried = find_again, False
         self._transport: paramiko.Transport | None = None
         self._lock, self._commands = threading.Lock(), threading.BoundedSemaphore(_COMMANDS)
+
+    def real(self, path: str) -> str:
+        return path
 
     def run(
         self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60, sent: Sent | None = None

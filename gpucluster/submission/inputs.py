@@ -36,14 +36,16 @@ class Input:
     digest: str
     sizes: dict[Path, tuple[int, int]]
     """File, relative to the folder -> size in bytes, and time of its last change in nanoseconds."""
+    uploads: str
+    """The folder on the cluster for all inputs."""
 
     @property
     def target(self) -> str:
-        return f"{account.inputs()}/{self.digest}"
+        return f"{self.uploads}/{self.digest}"
 
     @property
     def unfinished(self) -> str:
-        return f"{account.inputs()}/.{self.digest}.part"
+        return f"{self.uploads}/.{self.digest}.part"
 
     @property
     def summary(self) -> str:
@@ -61,15 +63,15 @@ def localized(spec: JobSpec, bases: Mapping[str, Path], real: Real = as_it_is) -
     """
     local = {name: channel for name, channel in spec.channels.items() if channel.is_local}
     found = {
-        name: read(bases[name] / Path(channel.source).expanduser(), f"channels.{name}")
+        name: read(bases[name] / Path(channel.source).expanduser(), f"channels.{name}", real)
         for name, channel in local.items()
     }
-    moved = {name: local[name].model_copy(update={"source": real(each.target)}) for name, each in found.items()}
+    moved = {name: local[name].model_copy(update={"source": each.target}) for name, each in found.items()}
     by_digest = {each.digest: each for each in found.values()}
     return spec.model_copy(update={"channels": {**spec.channels, **moved}}), tuple(by_digest.values())
 
 
-def read(folder: Path, key: str) -> Input:
+def read(folder: Path, key: str, real: Real = as_it_is) -> Input:
     """Raises UsageError if the folder or a file in it cannot be read."""
     if not folder.is_dir():
         other = "is a file: name its folder" if folder.exists() else "no such folder on this machine"
@@ -84,7 +86,7 @@ def read(folder: Path, key: str) -> Input:
         raise UsageError(f"{key}: {error.filename}: cannot be read: {error.strerror}") from None
     if not names:
         raise UsageError(f"{key}: {folder}: contains no files")
-    return Input(folder, content.hexdigest()[:32], stamps)
+    return Input(folder, content.hexdigest()[:32], stamps, real(account.inputs()))
 
 
 def _files(root: Path, below: Path, above: tuple[str, ...]) -> Iterator[Path]:

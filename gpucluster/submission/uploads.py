@@ -20,7 +20,6 @@ def upload(
     """`cluster`: its name. Raises GpuClusterError."""
 
     def copy(folder: Path, target: str) -> None:
-        target = remote.real(target) if isinstance(remote, LoginRemote) else target
         copying.require("ssh")
         copying.require("rsync")
         options = [*inputs.RSYNC_OPTIONS, *[copying.PROGRESS] * sys.stderr.isatty()]

@@ -9,6 +9,7 @@ FOLDER/job has the id and the folder of the run that was queued last.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -125,7 +126,8 @@ class Known(NamedTuple):
     workdir: str
 
     def is_in(self, folder: Path) -> bool:
-        return self.workdir.startswith(f"{folder}/")
+        """Slurm has the path as --chdir gave it, which may lead over a link."""
+        return os.path.realpath(self.workdir).startswith(f"{os.path.realpath(str(folder))}/")
 
 
 def known(*job_ids: str) -> list[Known]:

@@ -37,7 +37,7 @@ def test_the_configuration_is_printed_and_nothing_of_the_users_is_touched(home: 
 def test_the_shells_profile_is_written_to_the_configuration(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setenv("AWS_PROFILE", "two words")
     assert main(["ssh-config"]) == 0
-    assert "  ProxyCommand env 'AWS_PROFILE=two words' /" in capsys.readouterr().out
+    assert "  ProxyCommand env 'AWS_PROFILE=two words' GPUCLUSTER_USER=ubuntu /" in capsys.readouterr().out
 
 
 def test_the_configuration_is_written_and_removed(home: Path, capsys: Captured) -> None:

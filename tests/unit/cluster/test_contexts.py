@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pwd
@@ -299,13 +300,63 @@ def remote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoginRem
 
 
 def test_commands_and_files(remote: LoginRemote, tmp_path: Path) -> None:
-    done = remote.run(["sh", "-c", 'cat; echo "$1" "$PATH" >&2; exit 7', "sh", "/home/ubuntu/jobs"], input=b"in")
+    done = remote.run(
+        ["sh", "-c", 'cat; echo "$1" "$PATH" >&2; exit 7', "sh", remote.real("/home/ubuntu/jobs")], input=b"in"
+    )
     assert (done.exit_code, done.stdout) == (7, "in")
     assert done.stderr.startswith(f"{tmp_path}/there/jobs /opt/slurm/bin:")
-    remote.put(b"text", "/home/ubuntu/file", 0o600)
-    assert ((tmp_path / "there" / "file").stat().st_mode & 0o777, remote.get("/home/ubuntu/file")) == (0o600, b"text")
+    file = tmp_path / "there" / "file"
+    remote.put(b"text", str(file), 0o600)
+    assert (file.stat().st_mode & 0o777, remote.get(str(file))) == (0o600, b"text")
     with pytest.raises(RemoteError, match="cannot read"):
-        remote.get("/home/ubuntu/none")
+        remote.get(str(tmp_path / "there" / "none"))
+
+
+@pytest.fixture(params=["", "ubuntu", "me"])
+def account_name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The user on the login node. Ubuntu's images, as ParallelCluster's, have ubuntu."""
+    monkeypatch.setenv("GPUCLUSTER_USER", request.param)
+    return request.param or "ubuntu"
+
+
+def test_paths_in_the_users_own_home_are_not_changed(
+    lab: store.Context, remote: LoginRemote, account_name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--context", "lab", "ssh", "--", "echo", f"/home/{account_name}/data"]) == 0
+    assert f"/home/{account_name}/data\n" in capfd.readouterr().out
+
+
+def test_an_environment_in_the_users_own_home(
+    lab: store.Context,
+    remote: LoginRemote,
+    account_name: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The refusal shows where the login node looked for it."""
+    contexts = store.read()
+    contexts.add(dataclasses.replace(lab, folder=str(tmp_path / "there")))
+    contexts.save()
+    folder = f"/home/{account_name}/no/such/venv"
+    assert main(["--context", "lab", "submit", "--name", "digits", "--python", folder, "--", "python", "train.py"]) == 2
+    assert f"the cluster has no program {folder}/bin/python\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("folder", ["/home/{}/gpucluster", "/home/{}/jobs", "/home/{}", "/scratch/{}"])
+def test_where_jobs_tasks_and_inputs_are(lab: store.Context, account_name: str, folder: str) -> None:
+    """Whatever the name of the user and of the folder."""
+    place, python = folder.format(account_name), f"/home/{account_name}/venv"
+    Path("data").mkdir()
+    Path("data", "one").write_text("1")
+    flags = {"command": ("python", "train.py"), "name": "digits", "outputs": {"shards": None}, "python": python}
+    flags |= {"channels": {"data": {"source": "./data"}}}
+    job = prepare(layout.of(dataclasses.replace(lab, folder=place)), None, flags)
+    script = job.request.materialize()
+    assert f"#SBATCH --output={place}/jobs/digits-" in script
+    assert f"export GPUCLUSTER_PYTHON={python}\n" in script
+    assert f"export GPUCLUSTER_OUTPUT_SHARDS={place}/tasks/digits/digits/outputs/shards\n" in script
+    (uploaded,) = job.inputs
+    assert job.spec.channels["data"].source == uploaded.target == f"{place}/inputs/{uploaded.digest}"
 
 
 def test_every_login_shell_takes_what_is_sent(
@@ -326,7 +377,9 @@ def test_every_login_shell_takes_what_is_sent(
     assert remote.attach(words) == 0
     assert expected in capfd.readouterr().out and harmless.fullmatch(sent())
     (tmp_path / "there" / "log").write_text("one\n")
-    assert list(remote.follow("/home/ubuntu/log", stop=lambda: True)) == ["one"] and harmless.fullmatch(sent())
+    assert list(remote.follow(str(tmp_path / "there" / "log"), stop=lambda: True)) == ["one"] and harmless.fullmatch(
+        sent()
+    )
 
 
 def test_large_input_tells_how_far_it_is(remote: LoginRemote) -> None:
@@ -336,8 +389,9 @@ def test_large_input_tells_how_far_it_is(remote: LoginRemote) -> None:
 
 
 def test_a_log_is_followed(remote: LoginRemote, tmp_path: Path) -> None:
-    (tmp_path / "there" / "log.txt").write_text("one\ntwo\nrest")
-    assert list(remote.follow("/home/ubuntu/log.txt", stop=lambda: True)) == ["one", "two", "rest"]
+    log = tmp_path / "there" / "log.txt"
+    log.write_text("one\ntwo\nrest")
+    assert list(remote.follow(str(log), stop=lambda: True)) == ["one", "two", "rest"]
 
 
 def test_ssh_fails(remote: LoginRemote, tmp_path: Path) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,6 +96,30 @@ def test_the_configuration_of_ssh_names_the_user(monkeypatch: pytest.MonkeyPatch
     text = Alias(Path("/x/gpu")).config(Path("cluster.yaml"), "work")
     assert "  User ada\n" in text
     assert "ProxyCommand env AWS_PROFILE=work GPUCLUSTER_USER=ada " in text
+
+
+@pytest.mark.parametrize("written_by", ["", "ubuntu", "ada"])
+@pytest.mark.parametrize("profile", [None, "work"])
+def test_the_configuration_of_ssh_keeps_its_user(
+    monkeypatch: pytest.MonkeyPatch, written_by: str, profile: str | None
+) -> None:
+    """The key is pushed for the user in the environment of the ProxyCommand, and ssh logs in as the one written."""
+    monkeypatch.setenv(account.VARIABLE, written_by)
+    text = Alias(Path("/x/gpu")).config(Path("cluster.yaml"), profile)
+    (user,) = re.findall("^  User (.*)$", text, re.MULTILINE)
+    (proxy,) = re.findall("^  ProxyCommand (.*)$", text, re.MULTILINE)
+    words = shlex.split(proxy)
+    started = [*words[: words.index(sys.executable)], "printenv", account.VARIABLE]
+    for later in ("ben", "ubuntu", ""):
+        environment = os.environ | {account.VARIABLE: later}
+        done = subprocess.run(started, env=environment, capture_output=True, text=True, check=False)
+        assert done.stdout.strip() == user == (written_by or "ubuntu")
+
+
+def test_the_administrator_may_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(account.VARIABLE, "ubuntu")
+    aws.connect(config.loads(f"{TEXT}users: [{{name: ada}}]"))
+    aws.connect(config.loads(TEXT))
 
 
 def test_a_user_whom_the_file_does_not_have_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

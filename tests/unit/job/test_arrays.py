@@ -412,6 +412,25 @@ def test_an_element_never_runs_twice_at_once(cluster, monkeypatch):
         submission.submit(InProcessRemote(), other, submission.pack(other, {}, None, None, more))
 
 
+@pytest.mark.parametrize("slurm_has", ["the link", "the folder"])
+def test_an_element_never_runs_twice_at_once_where_the_home_is_a_link(cluster, monkeypatch, slurm_has):
+    """Slurm has the folder as --chdir gave it; the jobs' folders are found with links resolved."""
+    (cluster / "storage").mkdir()
+    (cluster / "home").symlink_to(cluster / "storage")
+    monkeypatch.setattr(account, "home", lambda: str(cluster / "home"))
+    asked = request(cluster / "home" / "jobs" / "digits-1", array="0-2")
+    submission.submit(InProcessRemote(), asked, submission.pack(asked, {}, None))
+    folder = Path(asked.folder)
+    assert f"#SBATCH --chdir={folder}/code\n" in (folder / "job.sbatch").read_text()
+    ends(folder, "29", e0=1, e1=1)
+    workdir = (folder if slurm_has == "the link" else folder.resolve()) / "code"
+    (cluster / "queue").write_text(f"29_1 COMPLETING {workdir}\n")
+    with pytest.raises(UsageError, match="job 29_1 has not ended"):
+        again.submit(InProcessRemote(), LAYOUT, "29", (0, 1), {})
+    (cluster / "queue").write_text(f"29_1 COMPLETING {cluster}/home/jobs/digits-10/code\n")
+    assert again.submit(InProcessRemote(), LAYOUT, "29", (0, 1), {}).job_id == "30"
+
+
 def test_elements_that_slurm_refuses_are_as_before(cluster):
     folder = submitted(cluster, array="0-1")
     ends(folder, "29", e0=1)

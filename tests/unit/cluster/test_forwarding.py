@@ -1,0 +1,129 @@
+"""`ssh -L` by the real `ssh` through a context, which keeps its connections open."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from plain_ssh import lead
+from ssh_head import running_head
+
+from gpucluster.errors import UsageError
+from gpucluster.head import forwarding
+from gpucluster.head.forwarding import Ports
+from gpucluster.head.login import Address, LoginRemote
+from gpucluster.head.openssh import Alias
+from gpucluster.layout import Site
+from localcloud.tests.patience import wait_for
+
+pytestmark = pytest.mark.skipif(shutil.which("ssh") is None, reason="no OpenSSH client on this machine")
+
+
+@pytest.fixture
+def login() -> Iterator[LoginRemote]:
+    """The user's own configuration leads to the login node; the sockets of kept connections are in a short path."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as short, running_head() as head:
+        users = Alias(Path(short) / "lab")
+        users.make()
+        lead(users, head)
+        address = Address.parse("ssh://lab")
+        with closing(LoginRemote("lab", address, Site("/home/me/gpucluster", False))) as remote:
+            text = address.config.replace("Include ~/.ssh/config", f"Include {users.config_file}")
+            assert "ControlPath ~/.ssh/gpu-%C\n" in text
+            remote.alias.config_file.write_text(text.replace("~/.ssh/gpu-%C", f"{short}/%C"))
+            yield remote
+            remote.end()
+
+
+def unused_port() -> int:
+    with socket.create_server((forwarding.LOOPBACK, 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def taken(ports: Ports) -> bool:
+    try:
+        ports.check()
+    except UsageError:
+        return True
+    return False
+
+
+def kept(login: LoginRemote) -> bool:
+    argv = ["ssh", "-F", str(login.alias.config_file), "-O", "check", "lab"]
+    return subprocess.run(argv, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("open_before", [False, True])
+def test_a_port_is_forwarded_as_long_as_the_command_runs(login: LoginRemote, open_before: bool) -> None:
+    if open_before:
+        argv = ["ssh", "-F", str(login.alias.config_file), "lab", "true"]
+        subprocess.run(argv, stderr=subprocess.DEVNULL, timeout=60, check=True)
+    assert kept(login) == open_before
+    ports = Ports(unused_port(), 8888)
+
+    timer = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))  # as Ctrl-C
+
+    def connected() -> None:
+        assert taken(ports)
+        timer.start()
+
+    with pytest.raises(KeyboardInterrupt):
+        try:
+            forwarding.forward(forwarding.ssh_argv(login.alias, ports, None), "lab", ports, connected, print)
+        finally:
+            timer.cancel()
+    wait_for("the port is free again", lambda: not taken(ports), 5)
+    assert kept(login) == open_before
+
+
+WORDS_ONLY = f"""#!{sys.executable}
+import os, shlex, sys
+words = shlex.split(sys.argv[2])
+words = words[words[0] == "exec":]
+os.execvp(words[0], words)
+"""
+"""A shell with csh's and sh's common part: words and quotes."""
+
+
+@pytest.mark.parametrize("shell", ["/bin/sh", "csh", "tcsh", "fish", "words only"])
+def test_every_shell_of_the_user_tells_that_the_port_is_there(
+    login: LoginRemote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
+    """ssh runs LocalCommand with $SHELL (ssh_config(5)). In csh, >&2 names a file."""
+    if shell == "words only":
+        program = tmp_path / "shell"
+        program.write_text(WORDS_ONLY)
+        program.chmod(0o755)
+    elif (found := shutil.which(shell)) is None:
+        pytest.skip(f"no {shell} on this machine")
+    else:
+        program = Path(found)
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("SHELL", str(program))
+    ports, told = Ports(unused_port(), 8888), []
+
+    def connected() -> None:
+        told.append(taken(ports))
+        raise KeyboardInterrupt
+
+    timer = threading.Timer(20, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        try:
+            forwarding.forward(forwarding.ssh_argv(login.alias, ports, None), "lab", ports, connected, print)
+        finally:
+            timer.cancel()
+    assert told == [True]
+    assert list(work.iterdir()) == []
