@@ -110,7 +110,8 @@ def test_packages_are_stored_and_restored_after_they_are_pruned(cluster: Bed, wo
         assert cluster.gpucluster("env", "prune").returncode == 0
         first = run(cluster, workdir)
         assert first.exit_code == 0 and "is installing its packages" in first.told, first.told
-        wait_for(lambda: "stored to s3://kept-packages/envs/packages/torch-" in log_of_head(cluster), 120)
+        stored_to = "stored to s3://kept-packages/envs/packages/torch-"
+        wait_for("the head node to store the packages", lambda: stored_to in log_of_head(cluster), 120)
         (stored,) = cluster.client("s3").list_objects_v2(Bucket="kept-packages", Prefix="envs/packages/")["Contents"]
         assert cluster.gpucluster("env", "prune").returncode == 0
         assert folders(cluster) == []
