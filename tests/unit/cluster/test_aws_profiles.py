@@ -20,7 +20,7 @@ sso_start_url = https://x.awsapps.com/start
 """
 CASES = {
     "sso": (SSO, {"AWS_PROFILE": "x"}, "you are not logged in to AWS: ", "hint: aws sso login --profile x"),
-    "half": ("", {"AWS_ACCESS_KEY_ID": "a"}, "missing: AWS_SECRET_ACCESS_KEY", "hint: run `aws sso login` or `aws configure`"),
+    "half": ("", {"AWS_ACCESS_KEY_ID": "a"}, "missing: AWS_SECRET_ACCESS_KEY", "hint: run `aws sso login`"),
     "broken file": ("profile x]\nfoo", {}, "Unable to parse config file", "hint: correct that file"),
     "no profile": (
         "",
