@@ -146,11 +146,12 @@ class Job:
         if pending := self._run.pending():
             self._write({**more, **pending})
         more.update(self._run.finish(self._ending))
-        if not (self._run.goes_on or (stopped and runs_again(self._settings))):
+        again = self._run.goes_on or (stopped and runs_again(self._settings))
+        if not again:
             (self._settings.folder / "secrets.sh").unlink(missing_ok=True)
-        result = self._write(more)
-        self._log_place.end()
-        self._run.keep(result)
+        self._run.keep(self._write(more))
+        if not again:
+            self._log_place.end()  # last, because a large log may take longer than Slurm waits for a stopped job
         return self._ending.code
 
     def _write(self, more: dict[str, object]) -> dict[str, object]:

@@ -41,7 +41,7 @@ _CONSTRAINT = re.compile(r"The user requested \(constraint\) ([A-Za-z0-9._-]+).*
 _RAISED = re.compile(r"\s*[A-Za-z_][\w.]*(Error|Exception): ")
 _NAME_ALONE = re.compile(r"The user requested [A-Za-z0-9._-]+")
 # A login shell has the jobs' credentials. boto3 is one of the system's packages.
-_WITH_S3 = 'file=/etc/profile.d/gpucluster-credentials.sh; [ ! -r $file ] || . $file; exec python3 -I "$0" "$@"'
+_WITH_S3 = 'file=/etc/profile.d/gpucluster-credentials.sh; [ ! -r $file ] || . $file; exec "$0" -I "$@"'
 
 
 class Failed(Exception):
@@ -217,7 +217,7 @@ def _program(name: str) -> list[str]:
 
 def _with_s3(overlay: Overlay, name: str, *words: str) -> None:
     """Runs a program beside this one. Raises Failed."""
-    run(["sh", "-c", _WITH_S3, str(Path(__file__).with_name(name)), *words], overlay)
+    run(["sh", "-c", _WITH_S3, sys.executable, str(Path(__file__).with_name(name)), *words], overlay)
 
 
 def _make(overlay: Overlay) -> None:

@@ -9,6 +9,7 @@ means no. It needs boto3, which is one of the system's packages, and has the per
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,8 @@ SOON = {"connect_timeout": 10, "read_timeout": 60, "retries": {"total_max_attemp
 """A job waits for its packages, and can be served without S3."""
 # Members are named from PLACE on, so an archive cannot write elsewhere. Storing leaves the processors to Slurm.
 _UNPACK = 'set -o pipefail; {0} -q -d | tar -C "$0" --no-same-owner --same-permissions -xf -'
-_PACK = 'set -o pipefail; nice tar -C "$0" -cf - . | nice {0}'
+# tar's exit code is 1 if a file changes meanwhile: jobs already use the packages, and Python may write compiled files.
+_PACK = 'set -o pipefail; {{ nice tar -C "$0" -cf - . || [ $? = 1 ]; }} | nice {0}'
 
 
 class Broken(Exception):
@@ -34,7 +36,14 @@ def address(environment: Path, place: Path) -> str:
     file = environment.parent / ".recipe" / "environments" / "packages"
     prefix = file.read_text(encoding="utf-8").strip() if file.exists() else ""
     ending = ".tar.zst" if shutil.which("zstd") else ".tar.gz"
-    return prefix and f"{prefix}/{place.parent.name}/{place.name}-{os.uname().machine}{ending}"
+    built_for = "-".join([os.uname().machine, *_cuda()])
+    return prefix and f"{prefix}/{place.parent.name}/{place.name}-{built_for}{ending}"
+
+
+def _cuda() -> list[str]:
+    """The versions of CUDA on this machine: packages that are compiled here use them, or none."""
+    folder = os.environ.get("CUDA_ROOT", "/usr/local")
+    return sorted(each for each in os.listdir(folder) if re.match(r"cuda-\d", each))
 
 
 class Archive:

@@ -13,6 +13,7 @@ Prints lines for the job's log, and writes RESULT, the fields for result.json.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import select
@@ -175,8 +176,10 @@ class Sync:
         if not self.folder.exists() or not any(self.folder.iterdir()):
             _remove(self.folder)
             return None
-        aside = self.folder.with_name(f"{self.folder.name}-before-{os.environ['SLURM_JOB_ID']}")
-        _remove(aside)
+        name = f"{self.folder.name}-before-{os.environ['SLURM_JOB_ID']}"
+        further = (f"{name}-{number}" for number in itertools.count(2))  # Slurm requeues a job with the same ID
+        names = itertools.chain([name], further)
+        aside = next(path for path in map(self.folder.with_name, names) if not os.path.lexists(path))
         self.folder.rename(aside)
         return aside
 
@@ -191,7 +194,8 @@ class Sync:
 
     def clean(self) -> None:
         self.id, self.copied = self.copy.read_list()
-        self.copy.delete([*(name for name, entry in self.copied.items() if entry.link is None), LIST])
+        # the list first: if this is interrupted, the next run must not look for files that have been deleted
+        self.copy.delete([LIST, *(name for name, entry in self.copied.items() if entry.link is None)])
         _remove(self.kept)
 
     def step(self, *, last: bool) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from stubbed_jobs import as_element, change, finished, prepare, wait_for
 
+STOPPED = 143
 WAITS = ("bash", "-c", 'echo started; touch "$OUT/up"; sleep 60')
 STEPD = "slurmstepd: error: *** JOB 77 ON train-1 CANCELLED AT 2026-11-23T01:00:00 ***\n"
 
@@ -73,6 +75,23 @@ def test_the_log_of_a_cancelled_job_has_slurms_line(tmp_path):
     assert result["reason"] == "cancelled"
     assert STEPD in log and log.endswith("error: cancelled\n")
     assert is_copy(tmp_path / "77.out", log)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_stopped_job_records_its_end_before_its_log_is_copied(tmp_path, again):
+    """Slurm kills a stopped job after 10 s (KillWait), and a large log may take longer. A run that is followed by
+    another leaves the link."""
+    given, task = job(tmp_path, "%j.out", *WAITS), tmp_path / "tasks" / "digits" / "small"
+    asked = {"label": "digits/small", "folder": str(task), "state": f"{task}/state", "key": "abc"}
+    (tmp_path / "job" / "task.json").write_text(json.dumps(asked))
+    with (tmp_path / "stubs" / "scontrol").open("a") as stub:
+        stub.write(f'[ "$*" != "--oneliner show job 77" ] || echo "JobId=77 JobState=PENDING Restarts={int(again)} "\n')
+    change(tmp_path, "log_place.py", "shutil.copyfileobj(log, file)", "os.kill(os.getpid(), 9)")
+    process, place = subprocess.Popen(**given), tmp_path / "77.out"
+    wait_for((tmp_path / "up").exists)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == (STOPPED if again else -signal.SIGKILL)
+    assert place.is_symlink() and [path.name for path in (task / "runs").iterdir()] == ["77.json"]
 
 
 @pytest.mark.parametrize("killed", [False, True])

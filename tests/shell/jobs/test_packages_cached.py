@@ -115,6 +115,38 @@ def test_other_packages_and_other_environments_are_not_restored(jobs: Cluster, s
     assert jobs.build("first", key="0123").returncode == 1
 
 
+def test_packages_that_may_be_compiled_for_another_cuda_are_not_restored(jobs: Cluster, s3: Any) -> None:
+    cuda = jobs.folder.parent / "cuda"
+    jobs.env["CUDA_ROOT"] = str(cuda)
+    for name in ("cuda", "cuda-12", "cuda-12.8"):
+        (cuda / name).mkdir(parents=True)
+    assert jobs.build("first").returncode == 0
+    assert "-cuda-12-cuda-12.8.tar." in only(s3).key
+    (cuda / "cuda-12.8").rename(cuda / "cuda-13.0")
+    jobs.replace()
+    assert jobs.overlay("check", jobs.ask("checked", "greeting")).stdout != "stored\n"
+
+
+def test_a_node_restores_with_the_systems_python(jobs: Cluster, s3: Any) -> None:
+    """In a job, python3 is that of the jobs' environment, which has no boto3."""
+    assert jobs.build("first").returncode == 0
+    jobs.replace()
+    program = jobs.folder.parent / "bin" / "python3"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho no boto3 >&2; exit 1\n")
+    program.chmod(0o755)
+    jobs.env["PATH"] = f"{program.parent}:{jobs.env.get('PATH', os.environ['PATH'])}"
+    built = jobs.build("second")
+    assert built.returncode == 0 and "restored from" in built.stdout, built.stdout + built.stderr
+
+
+def test_a_file_that_changes_while_packages_are_stored_does_no_harm(jobs: Cluster, s3: Any) -> None:
+    """GNU tar: "file changed as we read it", exit code 1. Any other failure stores nothing."""
+    jobs.tar(f'{shutil.which("tar")} "$@"; exit 1')
+    assert "stored to" in jobs.build("first").stdout
+    assert only(s3).size > 0
+
+
 @pytest.mark.parametrize("broken", ["cut", "nonsense", "empty"])
 def test_a_broken_archive_is_replaced_by_an_installation(jobs: Cluster, s3: Any, broken: str) -> None:
     jobs.build("first", setup="head -c 300000 /dev/urandom >noise\n")
@@ -155,9 +187,9 @@ def test_nothing_is_stored_of_a_failed_installation(jobs: Cluster, s3: Any) -> N
     assert list(s3.objects.all()) == []
 
 
-def test_a_folder_that_changes_while_it_is_packed_is_not_stored(jobs: Cluster, s3: Any) -> None:
+def test_a_folder_that_cannot_be_packed_is_not_stored(jobs: Cluster, s3: Any) -> None:
     """tar fails after most of the archive is written; S3 must not get that part."""
-    jobs.tar('/bin/tar "$@" || exit\ncase " $* " in *" -cf "*) exit 1 ;; esac')
+    jobs.tar('/bin/tar "$@" || exit\ncase " $* " in *" -cf "*) exit 2 ;; esac')
     built = jobs.build("first")
     assert built.returncode == 0 and "could not be stored: the folder cannot be packed" in built.stdout, built.stdout
     assert list(s3.objects.all()) == []

@@ -214,6 +214,43 @@ def test_a_later_copy_of_another_cluster_is_restored_and_no_file_is_lost(tmp_pat
     assert (content(tmp_path / "a/state"), content(aside)) == ({"a": "2"}, {"a": "1"})
 
 
+def test_a_second_restore_in_one_job_keeps_what_the_first_one_put_aside(tmp_path: Path) -> None:
+    """Slurm requeues a job with the same ID."""
+    folder = tmp_path / "a" / "state"
+    run(cluster(tmp_path, "a"), a="the only copy")
+    run(cluster(tmp_path, "b"), a="2")
+    cluster(tmp_path, "a").restore()
+    (folder / "a").unlink()
+    write(folder, "a.tmp", "half")
+    assert cluster(tmp_path, "a").restore().endswith(f"is in {folder}-before-77-2")
+    assert content(tmp_path / "a" / "state-before-77") == {"a": "the only copy"}
+    assert (content(folder), content(tmp_path / "a" / "state-before-77-2")) == ({"a": "2"}, {"a.tmp": "half"})
+
+
+def test_a_run_after_an_interrupted_cleaning_begins_anew_and_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = run(cluster(tmp_path, "a"), a="1", b="1")
+    shutil.rmtree(sync.folder)
+    deleted = list[str]()
+
+    def interrupted(self: Copy, names: list[str]) -> None:
+        for name in names[:2]:
+            self.s3.delete_object(Bucket=self.bucket, Key=self.key(name))
+            deleted.append(name)
+        raise ChannelError("the job was cancelled")
+
+    with monkeypatch.context() as broken, pytest.raises(ChannelError):
+        broken.setattr(Copy, "delete", interrupted)
+        cluster(tmp_path, "a").clean()
+    assert len(deleted) == 2
+    run(cluster(tmp_path, "a"), c="3")
+    assert content(sync.folder) == {"c": "3"}
+    assert json.loads(boto3.client("s3").get_object(Bucket="mine", Key=f"states/digits/small/{LIST}")["Body"].read())[
+        "files"
+    ].keys() == {"c"}
+
+
 def test_a_list_whose_upload_was_not_confirmed_is_recognized_as_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
