@@ -11,7 +11,18 @@ import subprocess
 import traceback
 from typing import Any
 
-from gpucluster_job import chain, channels, element, failures, launch, make_containers, ourselves, packages, placement
+from gpucluster_job import (
+    chain,
+    channels,
+    elastic,
+    element,
+    failures,
+    launch,
+    make_containers,
+    ourselves,
+    packages,
+    placement,
+)
 from gpucluster_job.ending import Ending, metrics, now, runs_again, stop_reason, write_result
 from gpucluster_job.hang import Hang
 from gpucluster_job.log import LauncherOutput, keep_sent, say
@@ -21,7 +32,7 @@ from gpucluster_job.preflight.checks import Preflight
 from gpucluster_job.ram import Ram
 from gpucluster_job.ranks import rank as _rank  # noqa: F401 - compiled here once, before every rank reads it
 from gpucluster_job.runner import TIMED_OUT, Runner, Stopped, ticks
-from gpucluster_job.settings import GaveUp, Settings, host_names
+from gpucluster_job.settings import GaveUp, Settings, host_names, plural
 from gpucluster_job.task.run import Run
 from gpucluster_job.wakeup import handle
 
@@ -75,7 +86,6 @@ class Job:
     def _phases(self) -> None:
         self._log_place.begin()
         self._command = element.enter(self._settings, self._command)
-        self._failures = failures.folder(f"run-{self._settings.runs_before}")
         self._find_nodes()
         self._preflight = Preflight(self._runner, self._settings, self._nodes)
         self._preflight.quick()
@@ -88,11 +98,30 @@ class Job:
         make_containers.make(self._runner, self._settings)
         self._preflight.full(self._line)
         self._preflight.watch_nccl(self._log_start)
-        os.environ["GPUCLUSTER_FAILURES"] = str(self._failures)
+        self._ending.code = self._launch()
+        while left := self._left():
+            lost = [node for node in self._nodes if node not in left]
+            say(f"[launcher] lost {' '.join(lost)}: the ranks start again on {plural(len(left), 'node')}")
+            self._nodes = left
+            in_order = [node for node in os.environ["GPUCLUSTER_NODES"].split() if node in left]
+            os.environ["GPUCLUSTER_NODES"] = " ".join(in_order)
+            self._ending.code = self._launch()
+        self._ram.export(self._ending.code)
+
+    def _left(self) -> list[str]:
+        """The nodes on which the ranks start again, because the job is elastic; none if it has ended."""
+        ended = self._runner.stopped or self._run.reached_limit or self._hang.reason
+        if not self._ending.code or ended:
+            return []
+        return elastic.left(self._settings, self._nodes, self._failures, self._runner)
+
+    def _launch(self) -> int:
+        assert self._preflight
+        self._failures = failures.folder(f"run-{self._settings.runs_before}")
+        os.environ["GPUCLUSTER_FAILURES"] = self._failures
         argv = launch.argv(self._line, self._command)
         tick = ticks(self._watch_nccl if self._preflight.nccl else None, self._run.watch_limit(), self._hang.watch())
-        self._ending.code = self._runner.run(argv, self._output.take, tick=tick)
-        self._ram.export(self._ending.code)
+        return self._runner.run(argv, self._output.take, tick=tick)
 
     def _find_nodes(self) -> None:
         settings, told = self._settings, os.environ

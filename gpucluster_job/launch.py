@@ -20,6 +20,7 @@ def facts() -> dict[str, Callable[[], str]]:
     return {
         "HOSTS": lambda: ",".join(f"{node}:{ranks}" for node in nodes),
         "FIRST_NODE": lambda: nodes[0],
+        "RANKS": lambda: str(len(nodes) * ranks),
         "INTERFACE": lambda: interface_of(told["MASTER_ADDR"]),
         "CPUS_PER_RANK": lambda: (
             told.get("SLURM_CPUS_PER_TASK") or str(max(1, int(told["SLURM_CPUS_ON_NODE"]) // ranks))

@@ -26,9 +26,10 @@ def over_mpi(request: LaunchRequest) -> list[str]:
 
 
 def elastic(request: LaunchRequest) -> list[str]:
-    """The job continues while `min_nodes` of its nodes are left, including the first, where horovodrun runs."""
+    """The job continues while `min_nodes` of its nodes are left, including the first, where horovodrun runs. horovodrun
+    first waits for `-np` ranks, which are fewer if the job starts it again."""
     least = (request.min_nodes or 1) * request.ranks_per_node
-    size = ["-np", str(request.world_size), "--min-np", str(least), "--max-np", str(request.world_size)]
+    size = ["-np", "{RANKS}", "--min-np", str(least), "--max-np", str(request.world_size)]
     hosts = ["--host-discovery-script", f"bash {request.folder}/discover-hosts.sh"]
     options = [*size, *hosts, *INTERFACE, *PATIENCE, "--elastic-timeout", "600"]
     return [*_with_agent(request), "horovodrun", *options, *request.hosted_rank("rank")]

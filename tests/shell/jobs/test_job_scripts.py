@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from stubbed_jobs import PROBE, alive, finished, prepare, wait_for
+from stubbed_jobs import PROBE, alive, change, finished, prepare, wait_for
 
 LAUNCHERS = ["torchrun", "horovodrun", "mpirun", "srun"]
 
@@ -291,6 +291,44 @@ def test_a_job_that_lost_a_node_was_not_cancelled_unless_it_is_elastic(tmp_path,
     _, result, log, _ = finished(code, tmp_path / "job")
     assert result["reason"] == reason
     assert log.splitlines()[-1] == f"error: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("failure", "squeue", "ranks", "code"),
+    [
+        ("kill -ABRT $$", "train-1", ["4", "2"], 0),
+        ("echo gloo: Connection reset by peer; exit 1", "train-1", ["4", "2"], 0),
+        ("echo boom; exit 3", "train-1", ["4"], 3),  # the program's own error
+        ("kill -ABRT $$", "train-[1-2]", ["4"], 134),  # no node is lost
+        ("kill -ABRT $$", "train-2", ["4"], 134),  # horovodrun ran on the lost node
+        ("kill -ABRT $$", "", ["4"], 134),  # Slurm does not answer
+    ],
+)
+def test_an_elastic_job_that_lost_a_node_while_its_ranks_started_starts_them_again(
+    tmp_path, failure, squeue, ranks, code
+):
+    """horovodrun's part is played: it starts one rank of ours, and ends with 1 if that failed."""
+    wanted = {"launcher": "horovodrun", "nodes": 2, "ntasks_per_node": 2, "min_nodes": 1}
+    program = f'[ -e "$OUT/again" ] || {{ touch "$OUT/again"; {failure}; }}; echo trained'
+    job = prepare(tmp_path, {}, wanted | {"command": ("bash", "-c", program)})
+    change(tmp_path, "elastic.py", "NOTICED_S = 20.0", "NOTICED_S = 0.5")
+    stubs = tmp_path / "stubs"
+    (stubs / "horovodrun").write_text(
+        '#!/usr/bin/env bash\nwhile [ "$1" != --elastic-timeout ]; do\n'
+        '  [ "$1" != -np ] || echo "$2" >>"$OUT/ranks"; shift; done\nshift 2\n'
+        "HOROVOD_RANK=0 HOROVOD_LOCAL_RANK=0 HOROVOD_SIZE=2 HOROVOD_CROSS_RANK=0 HOROVOD_HOSTNAME=train-1"
+        ' "$@" || exit 1\n'
+    )
+    (stubs / "squeue").write_text(f"#!/usr/bin/env bash\necho '{squeue}'\n")
+    (stubs / "squeue").chmod(0o755)
+    with (stubs / "scontrol").open("a") as scontrol:
+        scontrol.write('case $* in "show hostnames train-"[12]) echo "$3" ;; esac\n')
+    found, result, log, _ = finished(subprocess.run(**job, timeout=60, check=False).returncode, tmp_path / "job")
+    assert (tmp_path / "ranks").read_text().split() == ranks, log
+    assert (found, result["exit_code"], result["node_list"]) == (
+        code, code, ["train-1"] if len(ranks) == 2 else ["train-1", "train-2"],
+    ), log  # fmt: skip
+    assert ("[launcher] lost train-2: the ranks start again on 1 node\n" in log) == (len(ranks) == 2)
 
 
 @pytest.mark.parametrize(
