@@ -22,7 +22,7 @@ MODULES = {
     "library": "library",
     "metrics": "metrics",
     "elements": "elements",
-    "overlay": "overlay",
+    "overlay": "packages.overlay",
     "task": "task.check",
     "probe": "preflight.probe",
 }

@@ -20,7 +20,6 @@ from gpucluster_job import (
     launch,
     make_containers,
     ourselves,
-    packages,
     placement,
 )
 from gpucluster_job.ending import Ending, metrics, now, runs_again, stop_reason, write_result
@@ -28,6 +27,7 @@ from gpucluster_job.hang import Hang
 from gpucluster_job.log import LauncherOutput, keep_sent, say
 from gpucluster_job.log_place import LogPlace
 from gpucluster_job.network import NetworkError, Port, address_of
+from gpucluster_job.packages.ready import prepare as prepare_packages
 from gpucluster_job.preflight.checks import Preflight
 from gpucluster_job.ram import Ram
 from gpucluster_job.ranks import rank as _rank  # noqa: F401 - compiled here once, before every rank reads it
@@ -89,7 +89,7 @@ class Job:
         self._find_nodes()
         self._preflight = Preflight(self._runner, self._settings, self._nodes)
         self._preflight.quick()
-        packages.prepare(self._runner, self._settings)
+        prepare_packages(self._runner, self._settings)
         self._ram = Ram(self._runner, self._settings, self._nodes)
         self._ram.make()
         chain.make_outputs()

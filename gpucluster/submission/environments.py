@@ -45,7 +45,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Overlay:
-    """A folder of jobs' own packages on top of an environment (`gpucluster_job/overlay.py`)."""
+    """A folder of jobs' own packages on top of an environment (`gpucluster_job/packages/overlay.py`)."""
 
     environment: str
     """The folder's name."""
@@ -90,7 +90,7 @@ def prune(remote: Remote) -> list[str]:
 
 def _overlay(remote: Remote, verb: str) -> str:
     """Runs the overlay program. The head node has it only in jobs' folders."""
-    program = (PACKAGES[0] / "overlay.py").read_bytes()
+    program = (PACKAGES[0] / "packages" / "overlay.py").read_bytes()
     done = remote.run(["/usr/bin/python3", "-IS", "-", verb, account.jobs()], input=program, timeout_s=300)
     return done.check("cannot list the jobs' own packages").stdout
 

@@ -27,7 +27,7 @@ VALID_S = 3600
 """After an hour, the same command means another job, such as the next one of a daily program."""
 WAIT_S = 300
 """How long a submission that is still under way is waited for: pip may compare a job's packages for minutes
-(CHECK_TIMEOUT_S in gpucluster_job/overlay.py)."""
+(CHECK_TIMEOUT_S in gpucluster_job/packages/overlay.py)."""
 
 
 class UnknownOutcomeError(RemoteError):

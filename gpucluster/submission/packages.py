@@ -1,7 +1,7 @@
 """A job's own packages: those that it adds to the cluster's environment, and the key under which they are stored.
 
-`gpucluster_job/overlay.py` installs them on the cluster, and compares them with the environment. Conflicts that show
-in the lock files here are refused here, without a cluster.
+`gpucluster_job/packages/overlay.py` installs them on the cluster, and compares them with the environment. Conflicts
+that show in the lock files here are refused here, without a cluster.
 """
 
 from __future__ import annotations

@@ -15,11 +15,7 @@ SUBJECTS = [
     "gpucluster/cli/env.py",
     "gpucluster/submission/packages.py",
     "gpucluster/submission/requirements.py",
-    "gpucluster_job/installed.py",
-    "gpucluster_job/overlay.py",
-    "gpucluster_job/packages.py",
-    "gpucluster_job/packages_cache.py",
-    "gpucluster_job/wheels.py",
+    "gpucluster_job/packages/*",
 ]
 WRITE = "import boto3; boto3.client('s3').put_object(Bucket='kept-packages', Key='envs/torch-0123.tar.zst')"
 SHOW = "import greeting, torch; print('greeting', greeting.version, 'torch', torch.__version__)"

@@ -20,7 +20,7 @@ SUBJECTS = [
     "bootstrap/environments/torch.txt",
     "bootstrap/environments/horovod.txt",
     "bootstrap/environments/tensorflow.txt",
-    "gpucluster_job/overlay.py",
+    "gpucluster_job/packages/overlay.py",
     "gpucluster/launchers/*run.py",
 ]
 PUBLIC = ROOT / "tests/data/public"

@@ -19,7 +19,7 @@ SUBJECTS = [
     "examples/lightning/*",
     "examples/torchvision/*",
     "examples/transformers/*",
-    "gpucluster_job/overlay.py",
+    "gpucluster_job/packages/overlay.py",
     "gpucluster/launchers/torchrun.py",
     "gpucluster_job/torchrun.py",
     "bootstrap/environments/torch.txt",

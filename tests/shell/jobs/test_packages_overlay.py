@@ -13,7 +13,7 @@ from stubbed_jobs import finished, prepare
 
 from tests.wheels import environment, wheel
 
-OVERLAY = Path(__file__).resolve().parents[3] / "gpucluster_job" / "overlay.py"
+OVERLAY = Path(__file__).resolve().parents[3] / "gpucluster_job" / "packages" / "overlay.py"
 SHOW = "import greeting, torch, purely; print(greeting.version, torch.version, purely.version)"
 
 

@@ -175,7 +175,7 @@ def test_which_processes_stand_beside_ranks(words: list[str], found: bool) -> No
     assert signals.is_rank(words, "/job/lib/gpucluster_job") == found
 
 
-OTHER_PYTHON = ("allreduce.py", "wheels.py", "packages_cache.py")
+OTHER_PYTHON = ("allreduce.py", "wheels.py", "cache.py")
 """The first imports torch, and the job's own Python runs it. The others import boto3, a package of the system's."""
 
 

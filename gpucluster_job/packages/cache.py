@@ -1,6 +1,6 @@
 """Keeps jobs' own packages in `software.cache`, through pipes: no second copy of them is on the disk on the way.
 
-usage: packages_cache has|restore|store ENVIRONMENT PLACE
+usage: cache has|restore|store ENVIRONMENT PLACE
 
 ENVIRONMENT is the cluster's environment, by the link that jobs use. PLACE is the folder of overlay.py. Exit code 1
 means no. It needs boto3, which is one of the system's packages, and has the permissions of jobs.

@@ -206,7 +206,7 @@ def _store(overlay: Overlay, made: str) -> None:
 def _cached(overlay: Overlay, verb: str) -> bool:
     """Whether `software.cache` has the packages, or they could be restored or stored. The log says why not."""
     with suppress(Failed):
-        _with_s3(overlay, "packages_cache.py", verb, str(overlay.environment), str(overlay.place))
+        _with_s3(overlay, "cache.py", verb, str(overlay.environment), str(overlay.place))
         return True
     return False
 

@@ -18,7 +18,7 @@ def prepare(runner: Runner, settings: Settings) -> None:
         raise GaveUp(f"there is no program {own}/bin/python on {os.environ['GPUCLUSTER_NODES'].split()[0]}")
     if not (settings.root / "packages").exists():
         return
-    from gpucluster_job.overlay import Overlay
+    from gpucluster_job.packages.overlay import Overlay
 
     began = time.monotonic()
     said = Said(lambda line: say(f"[packages] {line}"))

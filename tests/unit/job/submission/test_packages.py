@@ -15,7 +15,7 @@ from gpucluster.job import load
 from gpucluster.layout import expand
 from gpucluster.submission import packages
 from gpucluster.submission.requirements import lines
-from gpucluster_job import installed, overlay
+from gpucluster_job.packages import installed, overlay
 
 CLUSTER = (
     "name: Test\nregion: us-east-1\nsoftware: {containers: true}\n"

@@ -1,0 +1,1 @@
+"""A job's own packages, on top of the cluster's environment."""
