@@ -45,6 +45,14 @@ def login() -> Iterator[LoginRemote]:
             remote.end()
 
 
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """Ctrl-C interrupts, whatever an earlier test has left."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def unused_port() -> int:
     with socket.create_server((forwarding.LOOPBACK, 0)) as server:
         return int(server.getsockname()[1])
