@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ SUBJECTS = [
     "gpucluster/submission/requirements.py",
     "gpucluster_job/packages/*",
 ]
-WRITE = "import boto3; boto3.client('s3').put_object(Bucket='kept-packages', Key='envs/torch-0123.tar.zst')"
 SHOW = "import greeting, torch; print('greeting', greeting.version, 'torch', torch.__version__)"
 JOB = {"nodes": 2, "gpus_per_node": 1, "launcher": "srun", "command": ["python", "-c", SHOW]}
 
@@ -116,8 +114,6 @@ def test_packages_are_stored_and_restored_after_they_are_pruned(cluster: Bed, wo
         said = log_of_head(cluster) + "".join(again.log)  # whichever was first: the head node, or a node that was up
         assert f"restored from s3://kept-packages/{stored['Key']}" in said and "Successfully installed" not in said
         assert [line for line in again.log if "greeting 1.5 torch" in line], again.log
-        refused = cluster.ssh("bash", "-lc", f"/usr/bin/python3 -c {shlex.quote(WRITE)} 2>&1 || :")
-        assert "AccessDenied" in refused, refused
     finally:
         cluster.config.write_text(text)
         cluster.up()

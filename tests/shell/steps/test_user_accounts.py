@@ -12,9 +12,8 @@ from test_steps import BOOTSTRAP
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="making accounts takes root")
 
-ACCOUNTS, USER_KEY = (
-    f"bash {shlex.quote(str(BOOTSTRAP / 'programs/bin' / name))}" for name in ("accounts", "user-key")
-)
+# A user cannot read a checkout below /root.
+ACCOUNTS, USER_KEY = (f"bash /home/gpucluster/bin/{name}" for name in ("accounts", "user-key"))
 ADA, BEN = (
     "ada 24567 fairshare=1 maxjobs=-1 grptres=gres/gpu=-1",
     "ben 30001 fairshare=1 maxjobs=2 grptres=gres/gpu=4",
@@ -26,6 +25,7 @@ mount -t overlay none -o lowerdir=/etc,upperdir={place}/upper,workdir={place}/wo
 mount -t tmpfs none /home
 mount -t tmpfs none /var/lib
 mkdir /home/gpucluster
+cp -r {programs} /home/gpucluster/
 users() {{ printf '%s\\n' "$@" >/home/gpucluster/users; }}
 none() {{ : >/home/gpucluster/users; }}
 """
@@ -33,7 +33,8 @@ none() {{ : >/home/gpucluster/users; }}
 
 def said(tmp_path: Path, script: str, exit_code: int = 0) -> list[str]:
     """The lines that it prints."""
-    world = WORLD.format(place=shlex.quote(str(tmp_path)))
+    programs = shlex.quote(str(BOOTSTRAP / "programs/bin"))
+    world = WORLD.format(place=shlex.quote(str(tmp_path)), programs=programs)
     done = subprocess.run(
         ["unshare", "--mount", "bash", "-euc", world + script],
         capture_output=True,
