@@ -21,7 +21,8 @@ def facts() -> dict[str, Callable[[], str]]:
         "HOSTS": lambda: ",".join(f"{node}:{ranks}" for node in nodes),
         "FIRST_NODE": lambda: nodes[0],
         "RANKS": lambda: str(len(nodes) * ranks),
-        "INTERFACE": lambda: interface_of(told["MASTER_ADDR"]),
+        # on a single node horovodrun accepts only the interface of 127.0.0.1
+        "INTERFACE": lambda: interface_of(told["MASTER_ADDR"]) if len(nodes) > 1 else "lo",
         "CPUS_PER_RANK": lambda: (
             told.get("SLURM_CPUS_PER_TASK") or str(max(1, int(told["SLURM_CPUS_ON_NODE"]) // ranks))
         ),

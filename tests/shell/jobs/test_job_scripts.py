@@ -315,7 +315,8 @@ def test_an_elastic_job_that_lost_a_node_while_its_ranks_started_starts_them_aga
     stubs = tmp_path / "stubs"
     (stubs / "horovodrun").write_text(
         '#!/usr/bin/env bash\nwhile [ "$1" != --elastic-timeout ]; do\n'
-        '  [ "$1" != -np ] || echo "$2" >>"$OUT/ranks"; shift; done\nshift 2\n'
+        '  [ "$1" != -np ] || echo "$2" >>"$OUT/ranks"\n'
+        '  [ "$1" != --network-interfaces ] || echo "$2" >>"$OUT/interfaces"; shift; done\nshift 2\n'
         "HOROVOD_RANK=0 HOROVOD_LOCAL_RANK=0 HOROVOD_SIZE=2 HOROVOD_CROSS_RANK=0 HOROVOD_HOSTNAME=train-1"
         ' "$@" || exit 1\n'
     )
@@ -325,6 +326,7 @@ def test_an_elastic_job_that_lost_a_node_while_its_ranks_started_starts_them_aga
         scontrol.write('case $* in "show hostnames train-"[12]) echo "$3" ;; esac\n')
     found, result, log, _ = finished(subprocess.run(**job, timeout=60, check=False).returncode, tmp_path / "job")
     assert (tmp_path / "ranks").read_text().split() == ranks, log
+    assert (tmp_path / "interfaces").read_text().split() == ["ens5", "lo"][: len(ranks)]
     assert (found, result["exit_code"], result["node_list"]) == (
         code, code, ["train-1"] if len(ranks) == 2 else ["train-1", "train-2"],
     ), log  # fmt: skip
