@@ -28,8 +28,8 @@ class LogPlace:
         self._new = f".gpucluster-{settings.job_id}.new"
 
     def begin(self) -> None:
-        """Whoever opens the path from now on reads the log as it grows. A file that is there is replaced, as sbatch
-        empties it: it may be what an earlier run of this job left."""
+        """From now on the path shows the log as it grows. It replaces a file that is there, as sbatch empties it: an
+        earlier run of this job may have left it."""
         if not self._pattern:
             return
         try:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -71,6 +71,16 @@ def kept(login: LoginRemote) -> bool:
     return subprocess.run(argv, capture_output=True, check=False).returncode == 0
 
 
+def forward_until_interrupted(
+    login: LoginRemote, ports: Ports, connected: Callable[[], None], timer: threading.Timer
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        try:
+            forwarding.forward(forwarding.ssh_argv(login.alias, ports, None), "lab", ports, connected, print)
+        finally:
+            timer.cancel()
+
+
 @pytest.mark.parametrize("open_before", [False, True])
 def test_a_port_is_forwarded_as_long_as_the_command_runs(login: LoginRemote, open_before: bool) -> None:
     if open_before:
@@ -85,11 +95,7 @@ def test_a_port_is_forwarded_as_long_as_the_command_runs(login: LoginRemote, ope
         assert taken(ports)
         timer.start()
 
-    with pytest.raises(KeyboardInterrupt):
-        try:
-            forwarding.forward(forwarding.ssh_argv(login.alias, ports, None), "lab", ports, connected, print)
-        finally:
-            timer.cancel()
+    forward_until_interrupted(login, ports, connected, timer)
     wait_for("the port is free again", lambda: not taken(ports), 5)
     assert kept(login) == open_before
 
@@ -128,10 +134,6 @@ def test_every_shell_of_the_user_tells_that_the_port_is_there(
 
     timer = threading.Timer(20, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        try:
-            forwarding.forward(forwarding.ssh_argv(login.alias, ports, None), "lab", ports, connected, print)
-        finally:
-            timer.cancel()
+    forward_until_interrupted(login, ports, connected, timer)
     assert told == [True]
     assert list(work.iterdir()) == []
