@@ -27,6 +27,10 @@ PUBLIC = ROOT / "tests/data/public"
 TIMEOUT_S = 420
 """A job may be the first that needs its nodes, its environment and its packages."""
 ON_TWO_NODES = ("--nodes", "2", "--gpus-per-node", "1")
+ABORTED_AT_EXIT = "killed by SIGABRT, last line: terminate called without an active exception"
+"""A thread of Gloo that frees its last tensor while Python ends aborts the process: PyTorch's pull request 179291, which
+was closed unmerged, describes it. CPython before 3.14 ends such a thread (python/cpython issue 87135)."""
+ATTEMPTS = 3
 QUICKLY = ("--batch-size", "1", "--num-warmup-batches", "1", "--num-batches-per-iter", "1", "--num-iters", "1")
 
 
@@ -38,6 +42,15 @@ def log(job: Submitted) -> str:
     """That of a job that has succeeded."""
     assert job.exit_code == 0, job.told + "\n".join(job.log)
     return "\n".join(job.log)
+
+
+def succeeded(bed: Bed, workdir: Path, *words: str) -> Submitted:
+    """The job, submitted again if PyTorch aborted a rank after the end of its program."""
+    for _ in range(ATTEMPTS):
+        job = run(bed, workdir, *words)
+        if ABORTED_AT_EXIT not in job.told:
+            break
+    return job
 
 
 def skipped(job: Submitted) -> bool:
@@ -122,7 +135,8 @@ def test_gpt2_is_sharded_with_fsdp(cluster: Bed, tmp_path: Path) -> None:
 def test_accelerates_own_check_trains_alike_on_two_nodes(cluster: Bed, tmp_path: Path) -> None:
     """It compares training on all ranks with training on one."""
     options = (*ON_TWO_NODES, "--with", "accelerate", "--env", "ACCELERATE_USE_CPU=true")
-    text = log(run(cluster, tmp_path, *options, "--", "python", "-m", "accelerate.test_utils.scripts.test_script"))
+    program = ("--", "python", "-m", "accelerate.test_utils.scripts.test_script")
+    text = log(succeeded(cluster, tmp_path, *options, *program))
     assert "Num processes: 2" in text
     assert "Training yielded the same results on one CPU or distributed setup with batch split." in text
 
