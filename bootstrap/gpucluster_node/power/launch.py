@@ -141,7 +141,7 @@ class Launcher:
                 if not patient:
                     raise
                 log.info("%s: will retry: %s", ",".join(nodes), brief(error))
-                self.waits(nodes, f"{brief(error)}; asked again in up to {rates.LONGEST_PAUSE_S:.0f} s")
+                self.waits(nodes, f"{brief(error)}; the head node retries within {rates.LONGEST_PAUSE_S:.0f} s")
             self.sleep(rates.pause_s(failures))
         raise AssertionError("endless")
 

@@ -164,8 +164,8 @@ class Resume:
         if self._launcher.clock() - since >= ASK_S:
             self._refuse(left, why)
             return False
-        self._launcher.waits(left, f"{why}; checked again every {shortage.EVERY_S} s")
-        log.info("%s: will check again: %s", ",".join(left), why)
+        self._launcher.waits(left, f"{why}; the head node checks again every {shortage.EVERY_S} s")
+        log.info("%s: checks again later: %s", ",".join(left), why)
         self._launcher.sleep(shortage.EVERY_S)
         left[:] = self._still_wanted(left)
         self._read_again()
@@ -183,8 +183,8 @@ class Resume:
             self._limits = replace(self._limits, cluster=self._cluster)
 
     def _wait_for_turn(self, turns: shortage.Turns, why: str, left: list[str]) -> None:
-        self._launcher.waits(left, f"{why}; asked again every {shortage.EVERY_S} s")
-        log.info("%s: will ask again: %s", ",".join(left), why)
+        self._launcher.waits(left, f"{why}; the head node retries every {shortage.EVERY_S} s")
+        log.info("%s: retries later: %s", ",".join(left), why)
         for seconds in itertools.count(1):
             self._launcher.sleep(1)
             if seconds % shortage.EVERY_S == 0:

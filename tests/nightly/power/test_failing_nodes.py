@@ -73,7 +73,7 @@ def test_missing_capacity_is_shown_while_a_job_waits_and_the_launch_is_retried(p
     try:
         why = wait_for("the reason", lambda: _cause(plain.gpucluster("why", job.last["job_id"]).stdout), 120)
         assert f"EC2 has not launched {node} yet: InsufficientInstanceCapacity" in why
-        assert "asked again every 15 s" in why
+        assert "the head node retries every 15 s" in why
         assert "InsufficientInstanceCapacity" in plain.gpucluster("status").stdout
         assert "InsufficientInstanceCapacity" in plain.gpucluster("jobs").stdout
         plain.localcloud("fault", "clear")

@@ -23,7 +23,7 @@ from gpucluster.job import SbatchRequest, load
 from gpucluster.layout import expand
 
 LINE = "%s|%s|%s|2|%s|0:00|1:00|x|N/A|digits|%s"
-ICE = "InsufficientInstanceCapacity: no g5.12xlarge in us-east-1a (g5.12xlarge); asked again every 15 s"
+ICE = "InsufficientInstanceCapacity: no g5.12xlarge in us-east-1a (g5.12xlarge); the head node retries every 15 s"
 
 
 def ago(minutes: float) -> datetime:
@@ -130,10 +130,10 @@ def test_no_query_for_jobs_that_do_not_wait_for_nodes(head: Head) -> None:
 
 def test_many_jobs_are_asked_for_together(head: Head) -> None:
     record = in_flight.Record(["train-1", "train-2"], head.root / "run/launching")
-    record.waits(["train-1"], "RequestLimitExceeded: slow; asked again in up to 30 s")
+    record.waits(["train-1"], "RequestLimitExceeded: slow; the head node retries within 30 s")
     jobs = [job(str(n), "CONFIGURING", f"train-{n}") for n in (1, 2)] + [job("3", "PENDING", reason="BeginTime")]
     found = causes.of_all(head, jobs)
-    assert found["1"] == ["EC2 has not launched train-1 yet: RequestLimitExceeded: slow; asked again in up to 30 s"]
+    assert found["1"] == ["EC2 has not launched train-1 yet: RequestLimitExceeded: slow; the head node retries within 30 s"]
     assert (found["2"], found["3"]) == ([], [])
     assert head.ran == ["sh", "sinfo"]
     rows = {row["job_id"]: row["reason"] for row in jobs_verb.merged(jobs, [], found)}

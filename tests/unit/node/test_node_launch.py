@@ -527,7 +527,7 @@ def test_capacity_that_comes_back_is_found_within_20_s(
     assert refusals_in_a_row * 12 <= waiting.slept <= refusals_in_a_row * 20
     assert [update[2:] for update in waiting.updates] == [["nodename=train-1,train-2", "nodeaddr=10.0.0.1,10.0.0.2"]]
     why = "; ".join(f"{ICE[0]}: {ICE[1]} ({each['instance_type']})" for each in TYPES)
-    assert waiting.read == {f"{why}; asked again every 15 s"}
+    assert waiting.read == {f"{why}; the head node retries every 15 s"}
 
 
 def test_capacity_that_does_not_come_back_is_given_up(

@@ -209,7 +209,7 @@ def test_a_launch_waits_for_money_and_says_so(
     monkeypatch.setattr(program, "_keep", lambda group, instances: None)
     program.one(resume.Group("train", ("train-3", "train-4"), 7))
     why = "the budget of 6 USD an hour of train is reached: its nodes cost 4.00 USD an hour, one more 2"
-    assert said[0] == f"{why}; checked again every 15 s"
+    assert said[0] == f"{why}; the head node checks again every 15 s"
     assert not program._templates, "they are read again"
     if ends:
         assert (launched, played.down) == (["train-3", "train-4"], {})
