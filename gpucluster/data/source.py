@@ -82,7 +82,7 @@ def _refuse_half_splits(where: Location, images: Sequence[str]) -> None:
         raise UsageError(
             f"{where.url}: has splits ({', '.join(splits)}), but also images in other folders: {named}",
             f"move those away, --exclude their images, or name one split alone: {where.url}/{splits[0]}; "
-            f"where all of them are classes, give a file list with labels: {' '.join(LISTS)}",
+            f"if all of them are classes, use a file list with labels: {' '.join(LISTS)}",
         )
 
 

@@ -92,7 +92,7 @@ class Network:
             self._topology.look(cluster, nodes, newest)
             self._switches.look(cluster, nodes)
         except Exception:
-            log.exception("the nodes' places were not looked at")
+            log.exception("cannot update Slurm's network topology")
 
 
 class Switches:
@@ -116,7 +116,7 @@ class Switches:
                 self._refresh(cluster, places)
         except (OSError, slurm.SlurmError) as error:
             self._not_before = self._clock() + EVERY_S
-            log.warning("Slurm's switches are not up to date: %s", error)
+            log.warning("cannot update Slurm's network topology: %s", error)
 
     def _refresh(self, cluster: fleet.Fleet, places: dict[str, topology.Path]) -> None:
         before = self._file.read_text()
@@ -125,7 +125,7 @@ class Switches:
             self._not_before = self._clock() + EVERY_S
             files.put(self._file, after)
             self._reconfigure(before)
-            log.info("slurmctld has the places of %d nodes", len(places))
+            log.info("slurmctld has read the topology of %d nodes", len(places))
         self._written = places
 
     def _reconfigure(self, before: str) -> None:

@@ -1,4 +1,4 @@
-"""Hard links to the logs of recent jobs, for the CloudWatch agent, which follows every file that it finds for ever.
+"""Hard links to the logs of recent jobs, for the CloudWatch agent, which follows every file that it finds forever.
 
 A job's log belongs to its user, who may put anything in its place at any moment, and the agent runs as root. A hard
 link stays with the file that was checked, whatever a user does with the path. It lies on the file system of /home,

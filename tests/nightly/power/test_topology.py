@@ -129,5 +129,5 @@ def test_a_job_runs_in_slurms_order_without_places(big: Bed) -> None:
     big.ssh("sudo", "scontrol", "update", "nodename=big-[1-4]", "extra=")
     job_id, log = running(big, "--launcher", "mpirun")
     assert order(log) == NODES
-    assert "EC2 has told no node's place" in big.gpucluster("status", "--topology").stdout
+    assert "EC2 has not reported any node's place" in big.gpucluster("status", "--topology").stdout
     end(big, job_id)
