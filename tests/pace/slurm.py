@@ -176,7 +176,11 @@ class Controller:
                 self._down(node, "ResumeTimeout reached")
                 node.flags = {"CLOUD", "POWERED_DOWN"}
             if "POWERING_DOWN" in node.flags and waited > self._suspend_timeout_s:
-                node.flags = {"CLOUD", "POWERED_DOWN"}
+                self._powered_down(node)
+
+    def _powered_down(self, node: Node) -> None:
+        """Not after ResumeTimeout: then Slurm keeps the address."""
+        node.flags, node.address = {"CLOUD", "POWERED_DOWN"}, ""
 
     def _fall_asleep(self) -> list[Node]:
         asleep = [node for node in self.nodes.values() if self._may_sleep(node)]
@@ -271,7 +275,7 @@ class Controller:
 
     def _resume(self, node: Node) -> None:
         if "POWERING_DOWN" in node.flags:
-            node.flags = {"CLOUD", "POWERED_DOWN"}
+            self._powered_down(node)
         node.flags.discard("DRAIN")
         if node.base == "DOWN":
             node.base, node.reason, node.reason_time = "IDLE", "", None

@@ -3,9 +3,13 @@ instance, the instance may still run, and its node gets a grace period."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from gpucluster_node import ec2, slurm
+from gpucluster_node import ec2, slurm, states
+from gpucluster_node.power import launched, words
+
+Ask = Callable[[Sequence[str]], Sequence[ec2.Instance]]
+"""Returns the ended instances of nodes."""
 
 
 class Known:
@@ -18,20 +22,35 @@ class Known:
         self,
         nodes: Sequence[slurm.Node],
         instances: Sequence[ec2.Instance],
-        ask: Callable[[Sequence[str]], Sequence[ec2.Instance]],
+        ask: Ask,
+        launches: Mapping[str, launched.Launch],
     ) -> dict[str, str]:
-        """Node -> EC2's state of its instance, shutting-down or terminated. instances: all that live. ask: returns the
-        ended instances of nodes; it is called only if one is missing."""
+        """Node -> EC2's state of its instance, shutting-down or terminated. instances: all that live. ask: called only
+        if one is missing. launches: EC2 may never have listed the instance of a node that boots."""
         alive = {
             each.node: each.instance_id for each in sorted(instances, key=lambda each: each.launch_time) if each.node
         }
-        missing = [node.name for node in nodes if node.name in self._ids and node.name not in alive and _is_up(node)]
+        booting = _booting(nodes, launches)
+        ids = self._ids | booting
+        wanted = {node.name for node in nodes if _is_up(node)} | booting.keys()
+        missing = [node.name for node in nodes if node.name in wanted & ids.keys() - alive.keys()]
         over = {each.instance_id: each.state for each in ask(missing)} if missing else {}
-        found = {name: over[self._ids[name]] for name in missing if self._ids[name] in over}
-        self._ids = {name: alive.get(name, self._ids.get(name, "")) for name in {*alive, *missing} - found.keys()}
+        found = {name: over[ids[name]] for name in missing if ids[name] in over}
+        self._ids = {name: alive.get(name, ids.get(name, "")) for name in {*alive, *missing} - found.keys()}
         return found
 
 
 def _is_up(node: slurm.Node) -> bool:
     """POWER_DOWN is up too: jobs may still run there."""
     return not node.has("DOWN", "POWERING_UP", "POWER_UP", "POWERING_DOWN", "POWERED_DOWN")
+
+
+def _booting(nodes: Sequence[slurm.Node], launches: Mapping[str, launched.Launch]) -> dict[str, str]:
+    """Node that boots -> its instance. If Slurm has another address, the record is of an earlier launch."""
+    return {
+        node.name: launch.instance
+        for node in nodes
+        if words.of_slurm(node) == states.BOOTING
+        and (launch := launches.get(node.name))
+        and launch.address == node.address
+    }

@@ -24,6 +24,7 @@ from gpucluster_node.power import (
     failing,
     in_flight,
     labels,
+    launched,
     outdated,
     requeued,
     spending,
@@ -197,7 +198,9 @@ class Rounds:
         self.announced.look(nodes, own, datetime.now(timezone.utc))
         self.network.look(cluster, nodes, own)
         self.labels.look(cluster, instances)
-        gone = self.known.ended(nodes, instances, self._ended)
+        launched.forget(node.name for node in nodes if node.has("POWERED_DOWN"))
+        launches = launched.read(node.name for node in nodes if words.of_slurm(node) == states.BOOTING)
+        gone = self.known.ended(nodes, instances, self._ended, launches)
         actions = decide(cluster, nodes, instances, self.seen, datetime.now(), wanted, launching, since, gone)
         starts = [Action("start_now", job) for job in requeued.to_start(cluster, slurm.requeued(), nodes)]
         return explained(actions, self._ended) + starts

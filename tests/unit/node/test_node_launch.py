@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from botocore.stub import ANY, Stubber
 from gpucluster_node import aws, dns, ec2, fleet, names, rates, refusals, slurm
 from gpucluster_node.head import release, update
-from gpucluster_node.power import failing, in_flight, launch, resume, shortage, suspend
+from gpucluster_node.power import failing, in_flight, launch, launched, resume, shortage, suspend
 
 CLUSTER = fleet.parse(
     {
@@ -72,6 +72,7 @@ def stubs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubs]:
 def fast(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As if nobody had called before."""
     monkeypatch.setattr(shortage, "FOLDER", tmp_path / "shortage")
+    monkeypatch.setattr(launched, "FOLDER", tmp_path / "launched")
     monkeypatch.setattr(failing, "pauses", lambda now: {})
     monkeypatch.setattr(launch, "CALLS", rates.TokenBucket(100, 100))
     monkeypatch.setattr(ec2, "TAG_CALLS", rates.TokenBucket(100, 100))
