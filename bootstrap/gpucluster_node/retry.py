@@ -52,9 +52,14 @@ def is_ours(node: Node) -> bool:
 
 def was_refused(node: Node) -> bool:
     """Whether EC2 refused to launch the node's instance, or ended it before it started."""
-    return _after_s(node.reason) == LAUNCH_REFUSED_S and node.reason not in SLURM_REASONS
+    return _after_s(node.reason) == LAUNCH_REFUSED_S and _last(node.reason) not in SLURM_REASONS
 
 
 def _after_s(text: str) -> int | None:
     found = _NEXT_TRY.search(text)
-    return int(found[1]) if found else SLURM_REASONS.get(text)
+    return int(found[1]) if found else SLURM_REASONS.get(_last(text))
+
+
+def _last(text: str) -> str:
+    """Slurm appends its own reason to the one that the node already has (node_mgr.c: set_node_reason)."""
+    return text.rpartition(" : ")[2]

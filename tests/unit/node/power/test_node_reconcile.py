@@ -255,6 +255,7 @@ SUBMITTED = NOW - timedelta(seconds=7)
         ("its node was lost", 121, "train", retry.gone(), True),
         ("its node did not boot", 121, "train", retry.reason(FAILED, retry.BOOT_FAILED_S), True),
         ("Slurm gave up", 121, "train", "ResumeTimeout reached", True),
+        ("Slurm gave up after EC2 had refused", 121, "train", f"{REFUSED} : ResumeTimeout reached", True),
         ("its host broke", 121, "train", retry.gone("Server.InternalError: Internal error while running"), True),
         ("its instance would end again", 121, "train", retry.gone(KEY), False),
         ("EC2 refuses to launch", 121, "train", REFUSED, False),
