@@ -40,7 +40,7 @@ def gone(ended_by: str = "") -> str:
 
 
 def is_due(node: Node, now: datetime) -> bool:
-    """Also False for a node that a user set down, which only the user may change."""
+    """Also False for a node that a user set DOWN: it is left to Slurm and the user."""
     after_s = _after_s(node.reason)
     return after_s is not None and node.reason_time is not None and now - node.reason_time >= timedelta(seconds=after_s)
 

@@ -115,7 +115,7 @@ NODE = Table(
         Rule(
             ((DOWN, DOWN_ENDING, DOWN_OFF), EC2, (ALWAYS_ON, ELSE)),
             "",
-            "its reason says when it is tried again; if a user set it DOWN, the user decides",
+            "its reason says when it is tried again; if a user set it DOWN, it is left to Slurm and the user",
         ),
     ),
 )
