@@ -1,11 +1,13 @@
-"""Finds nodes whose instance EC2 lists as terminated. They are set DOWN at once. If an answer of EC2 merely omits an
-instance, the instance may still run, and its node gets a grace period."""
+"""Finds nodes whose instance EC2 lists as ended: they are set DOWN at once. If an answer of EC2 merely omits an
+instance, the instance may still run, and its node gets a grace period. Also finds nodes for whose power-down Slurm need
+not wait any longer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from gpucluster_node import ec2, slurm, states
+from gpucluster_node import ec2, retry, slurm, states
 from gpucluster_node.power import launched, words
 
 Ask = Callable[[Sequence[str]], Sequence[ec2.Instance]]
@@ -54,3 +56,23 @@ def _booting(nodes: Sequence[slurm.Node], launches: Mapping[str, launched.Launch
         and (launch := launches.get(node.name))
         and launch.address == node.address
     }
+
+
+def free(
+    nodes: Sequence[slurm.Node],
+    own: Mapping[str, ec2.Instance],
+    ask: Ask,
+    launches: Mapping[str, launched.Launch],
+) -> frozenset[str]:
+    """Nodes that Slurm is powering down, whose SuspendProgram has ended, and which have no instance for certain: EC2
+    lists it as terminated, or has refused to launch one. An instance that is shutting down does not count: it may still
+    report the end of a job that runs again on the node (job_epilog_complete in Slurm's job_mgr.c)."""
+    left = [node for node in nodes if node.has("POWERING_DOWN") and node.name not in own]
+    ending = {node: launch for node in left if (launch := launches.get(node.name)) and launch.suspended}
+    had_one = [node.name for node, launch in ending.items() if launch.instance]
+    over = {each.instance_id for each in ask(had_one) if each.state == "terminated"} if had_one else set()
+    return frozenset(
+        node.name
+        for node, launch in ending.items()
+        if (launch.instance in over if launch.instance else retry.was_refused(node))
+    )

@@ -1,7 +1,7 @@
-"""Records which instance was launched for a node: a file for each node. ResumePrograms write it, and reconcile reads it.
+"""Records which instance was launched for a node, and that its SuspendProgram has ended: a file for each node.
 
-Only the id tells a node's instance from earlier ones with the same name once EC2 has ended it: EC2 shows no address of a
-terminated instance. /run is cleared at boot; then nothing is recorded.
+ResumePrograms and SuspendPrograms write it, and reconcile reads it. EC2 shows no address of a terminated instance: only
+its id tells it from earlier instances with the same name. /run is cleared at boot; then nothing is recorded.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from gpucluster_node import ec2, files
@@ -21,10 +21,12 @@ FOLDER = Path("/run/gpucluster/launched")
 class Launch:
     """The last launch of a node."""
 
-    instance: str
-    """The id of its instance."""
-    address: str
+    instance: str = ""
+    """The id of its instance; empty if no instance is recorded."""
+    address: str = ""
     """Slurm has it too, until the node is powered off."""
+    suspended: bool = False
+    """Whether the node's SuspendProgram has ended since."""
 
 
 def write(instances: Mapping[str, ec2.Instance]) -> None:
@@ -42,6 +44,14 @@ def forget(nodes: Iterable[str]) -> None:
 def read(nodes: Iterable[str]) -> dict[str, Launch]:
     """Without the nodes of which nothing is recorded."""
     return {node: found for node in nodes if (found := _read(node))}
+
+
+def suspended(before: Mapping[str, Launch | None]) -> None:
+    """before: what was recorded when the SuspendProgram began. If it is late, its node may have another launch."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for node, launch in before.items():
+        if _read(node) == launch:
+            _put(node, replace(launch or Launch(), suspended=True))
 
 
 def _read(node: str) -> Launch | None:

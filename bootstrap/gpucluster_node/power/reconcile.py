@@ -79,12 +79,13 @@ def decide(
     launching: Collection[str] = (),
     since: datetime | None = None,
     ended: Mapping[str, str] | None = None,
+    free: Collection[str] = (),
 ) -> list[Action]:
     """now: in the head node's time zone, like Slurm's times. `words.Snapshot` explains the other arguments."""
     seen.begin(now)
     by_name = {node.name: node for node in nodes}
     snapshot = words.Snapshot(
-        cluster, by_name, words.own(instances, nodes), now, wanted or {}, launching, since, ended or {}
+        cluster, by_name, words.own(instances, nodes), now, wanted or {}, launching, since, ended or {}, free
     )
     about_nodes = (_about_node(snapshot, node, seen) for node in nodes)
     about_instances = (_about_instance(snapshot, instance, seen) for instance in instances)
@@ -199,9 +200,10 @@ class Rounds:
         self.network.look(cluster, nodes, own)
         self.labels.look(cluster, instances)
         launched.forget(node.name for node in nodes if node.has("POWERED_DOWN"))
-        launches = launched.read(node.name for node in nodes if words.of_slurm(node) == states.BOOTING)
+        launches = launched.read(node.name for node in nodes if words.of_slurm(node) in (states.BOOTING, states.ENDING))
         gone = self.known.ended(nodes, instances, self._ended, launches)
-        actions = decide(cluster, nodes, instances, self.seen, datetime.now(), wanted, launching, since, gone)
+        free = ended.free(nodes, own, self._ended, launches)
+        actions = decide(cluster, nodes, instances, self.seen, datetime.now(), wanted, launching, since, gone, free)
         starts = [Action("start_now", job) for job in requeued.to_start(cluster, slurm.requeued(), nodes)]
         return explained(actions, self._ended) + starts
 

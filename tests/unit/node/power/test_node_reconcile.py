@@ -345,3 +345,29 @@ def test_the_instance_of_a_booting_node_is_the_one_that_was_launched_for_it(
     launches = {"train-2": record} if record else {}
     assert ended.Known().ended([booting], [], lambda names: over, launches) == found, what
     assert ended.Known().ended([booting], [instance("train-2", 3)], lambda names: over, launches) == {}
+
+
+RUNNING = launched.Launch("i-2", "10.0.0.2")
+SUSPENDED = replace(RUNNING, suspended=True)
+
+
+@pytest.mark.parametrize(
+    ("what", "states", "record", "state", "reason", "free"),
+    [
+        ("its instance is terminated", "IDLE+CLOUD+POWERING_DOWN", SUSPENDED, "terminated", "", True),
+        ("it still shuts down", "IDLE+CLOUD+POWERING_DOWN", SUSPENDED, "shutting-down", "", False),
+        ("it is live, and EC2 omits it", "IDLE+CLOUD+POWERING_DOWN", SUSPENDED, "", "", False),
+        ("its SuspendProgram still runs", "IDLE+CLOUD+POWERING_DOWN", RUNNING, "terminated", "", False),
+        ("Slurm has not called SuspendProgram", "IDLE+CLOUD+POWER_DOWN", SUSPENDED, "terminated", "", False),
+        ("none was launched", "IDLE+CLOUD+POWERING_DOWN", launched.Launch(suspended=True), "", REFUSED, True),
+        ("one may be running", "IDLE+CLOUD+POWERING_DOWN", launched.Launch(suspended=True), "", FAILED, False),
+        ("nothing is recorded", "IDLE+CLOUD+POWERING_DOWN", None, "terminated", REFUSED, False),
+    ],
+)
+def test_a_node_is_free_once_its_instance_and_its_suspend_program_are_over(
+    what: str, states: str, record: launched.Launch | None, state: str, reason: str, free: bool
+) -> None:
+    over = [replace(instance("train-2", 2), state=state)] if state else []
+    one, launches = node(states, reason=reason), {"train-2": record} if record else {}
+    assert ended.free([one], {}, lambda names: over, launches) == ({"train-2"} if free else set()), what
+    assert ended.free([one], {"train-2": instance()}, lambda names: over, launches) == set(), "it has an instance"
