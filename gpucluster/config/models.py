@@ -170,9 +170,9 @@ class Budget(Section):
     ]
     email: EmailAddress | None = None
     at_limit: Annotated[
-        Literal["tell", "stop-launches"],
+        Literal["notify", "stop-launches"],
         Limit("budget-at-limit", "AWS::Budgets::BudgetsAction ActionType: APPLY_IAM_POLICY"),
-    ] = "tell"
+    ] = "notify"
 
 
 class Security(Section):
