@@ -40,7 +40,7 @@ def gone(ended_by: str = "") -> str:
 
 
 def is_due(node: Node, now: datetime) -> bool:
-    """Also False for a node that a user set down, which only the user may change."""
+    """Also False for a node that a user set DOWN: it is left to Slurm and the user."""
     after_s = _after_s(node.reason)
     return after_s is not None and node.reason_time is not None and now - node.reason_time >= timedelta(seconds=after_s)
 
@@ -52,9 +52,14 @@ def is_ours(node: Node) -> bool:
 
 def was_refused(node: Node) -> bool:
     """Whether EC2 refused to launch the node's instance, or ended it before it started."""
-    return _after_s(node.reason) == LAUNCH_REFUSED_S and node.reason not in SLURM_REASONS
+    return _after_s(node.reason) == LAUNCH_REFUSED_S and _last(node.reason) not in SLURM_REASONS
 
 
 def _after_s(text: str) -> int | None:
     found = _NEXT_TRY.search(text)
-    return int(found[1]) if found else SLURM_REASONS.get(text)
+    return int(found[1]) if found else SLURM_REASONS.get(_last(text))
+
+
+def _last(text: str) -> str:
+    """Slurm appends its own reason to the one that the node already has (node_mgr.c: set_node_reason)."""
+    return text.rpartition(" : ")[2]

@@ -18,6 +18,9 @@ does not list the new instance yet."""
 GONE_GRACE = timedelta(seconds=20)
 """DescribeInstances may omit an instance that it returned before (elifesciences/builder#88)."""
 ORPHAN_GRACE = timedelta(seconds=60)
+FREE_GRACE = timedelta(seconds=15)
+"""Slurm repeats its request to end a job at the address of a lost node for half a minute. The node's next instance may
+have the same address; its launch and boot take the rest of that time."""
 NOW = timedelta()
 
 Words = tuple[str, ...]
@@ -69,8 +72,10 @@ NONE, ENDED, LIVE, BOOT_FAILED, OUTDATED = "none", "ended", "live", "boot failed
 EC2 = (NONE, ENDED, LIVE, BOOT_FAILED, OUTDATED)
 
 LAUNCHING, DUE, ALWAYS_ON, ELSE = "being launched", "may be tried again", "always on", "nothing"
-OURS = (LAUNCHING, DUE, ALWAYS_ON, ELSE)
-IDLE = (DUE, ALWAYS_ON, ELSE)
+FREE = "its instance is over"
+"""EC2 lists it as terminated, or has launched none, and the node's SuspendProgram has ended."""
+OURS = (LAUNCHING, DUE, FREE, ALWAYS_ON, ELSE)
+IDLE = (DUE, FREE, ALWAYS_ON, ELSE)
 """No ResumeProgram has the node."""
 
 NODE = Table(
@@ -78,8 +83,16 @@ NODE = Table(
     (
         Rule((SLURM, EC2, (LAUNCHING,)), "", "its ResumeProgram names its instance, or sets it DOWN"),
         Rule(((OFF,), EC2, (ALWAYS_ON,)), "power_up", "the partition's `min_nodes` are always on", then=(ASKED,)),
-        Rule(((OFF,), EC2, (DUE, ELSE)), "", "no job needs it"),
-        Rule(((ASKED, ENDING), EC2, IDLE), "", "Slurm calls ResumeProgram or SuspendProgram"),
+        Rule(((OFF,), EC2, (DUE, FREE, ELSE)), "", "no job needs it"),
+        Rule(((ASKED,), EC2, IDLE), "", "Slurm calls ResumeProgram"),
+        Rule(
+            ((ENDING,), EC2, (FREE,)),
+            "resume",
+            "its SuspendProgram has ended too: Slurm need not wait for SuspendTimeout",
+            FREE_GRACE,
+            (OFF,),
+        ),
+        Rule(((ENDING,), EC2, (DUE, ALWAYS_ON, ELSE)), "", "Slurm calls SuspendProgram, and waits for SuspendTimeout"),
         Rule(
             ((BOOTING,), (NONE,), IDLE),
             "down",
@@ -113,9 +126,9 @@ NODE = Table(
         Rule(((DOWN_OFF,), EC2, (DUE,)), "resume", "Slurm may use it again", then=(OFF,)),
         Rule(((DOWN_ENDING,), EC2, (DUE,)), "", "Slurm calls SuspendProgram"),
         Rule(
-            ((DOWN, DOWN_ENDING, DOWN_OFF), EC2, (ALWAYS_ON, ELSE)),
+            ((DOWN, DOWN_ENDING, DOWN_OFF), EC2, (FREE, ALWAYS_ON, ELSE)),
             "",
-            "its reason says when it is tried again; if a user set it DOWN, the user decides",
+            "its reason says when it is tried again; if a user set it DOWN, it is left to Slurm and the user",
         ),
     ),
 )

@@ -3,7 +3,7 @@
 States and their order are those of recorded listings (aws/aws-parallelcluster-node's tests: ALLOCATED+CLOUD+
 NOT_RESPONDING+POWERING_UP, DOWN+CLOUD+NOT_RESPONDING+POWERING_UP, IDLE+CLOUD+POWERED_DOWN); when they change is that of
 Slurm 23.11's src/slurmctld: power_save.c (_do_power_work, _node_state_suspendable, with idle_on_node_suspend) and
-node_mgr.c (update_node, validate_node_specs, waiting_for_node_boot, waiting_for_node_power_down).
+node_mgr.c (update_node, set_node_reason, validate_node_specs, waiting_for_node_boot, waiting_for_node_power_down).
 """
 
 from __future__ import annotations
@@ -173,10 +173,14 @@ class Controller:
             waited = self._now() - node.since
             if "POWERING_UP" in node.flags and waited > self._resume_timeout_s:
                 self.timeouts.append(node.name)
-                self._down(node, "ResumeTimeout reached")
+                self._fails(node, "ResumeTimeout reached")
                 node.flags = {"CLOUD", "POWERED_DOWN"}
             if "POWERING_DOWN" in node.flags and waited > self._suspend_timeout_s:
-                node.flags = {"CLOUD", "POWERED_DOWN"}
+                self._powered_down(node)
+
+    def _powered_down(self, node: Node) -> None:
+        """Not after ResumeTimeout: then Slurm keeps the address."""
+        node.flags, node.address = {"CLOUD", "POWERED_DOWN"}, ""
 
     def _fall_asleep(self) -> list[Node]:
         asleep = [node for node in self.nodes.values() if self._may_sleep(node)]
@@ -212,8 +216,13 @@ class Controller:
         elif node.silent_since is None:
             node.silent_since = self._now()
         elif self._now() - node.silent_since > self._slurmd_timeout_s:
-            self._down(node, "Not responding")
+            self._fails(node, "Not responding")
             node.flags.add("NOT_RESPONDING")
+
+    def _fails(self, node: Node, why: str) -> None:
+        """Slurm appends its own reason to the one that the node has (set_node_reason)."""
+        known = not node.reason or f" : {why}" in node.reason
+        self._down(node, (node.reason or why) if known else f"{node.reason} : {why}")
 
     def _down(self, node: Node, reason: str) -> None:
         self.downs.append(Down(self._now(), node.name, reason, node.state))
@@ -271,7 +280,7 @@ class Controller:
 
     def _resume(self, node: Node) -> None:
         if "POWERING_DOWN" in node.flags:
-            node.flags = {"CLOUD", "POWERED_DOWN"}
+            self._powered_down(node)
         node.flags.discard("DRAIN")
         if node.base == "DOWN":
             node.base, node.reason, node.reason_time = "IDLE", "", None

@@ -24,6 +24,7 @@ from gpucluster_node.power import (
     failing,
     in_flight,
     labels,
+    launched,
     outdated,
     requeued,
     spending,
@@ -78,12 +79,13 @@ def decide(
     launching: Collection[str] = (),
     since: datetime | None = None,
     ended: Mapping[str, str] | None = None,
+    free: Collection[str] = (),
 ) -> list[Action]:
     """now: in the head node's time zone, like Slurm's times. `words.Snapshot` explains the other arguments."""
     seen.begin(now)
     by_name = {node.name: node for node in nodes}
     snapshot = words.Snapshot(
-        cluster, by_name, words.own(instances, nodes), now, wanted or {}, launching, since, ended or {}
+        cluster, by_name, words.own(instances, nodes), now, wanted or {}, launching, since, ended or {}, free
     )
     about_nodes = (_about_node(snapshot, node, seen) for node in nodes)
     about_instances = (_about_instance(snapshot, instance, seen) for instance in instances)
@@ -197,8 +199,11 @@ class Rounds:
         self.announced.look(nodes, own, datetime.now(timezone.utc))
         self.network.look(cluster, nodes, own)
         self.labels.look(cluster, instances)
-        gone = self.known.ended(nodes, instances, self._ended)
-        actions = decide(cluster, nodes, instances, self.seen, datetime.now(), wanted, launching, since, gone)
+        launched.forget(node.name for node in nodes if node.has("POWERED_DOWN"))
+        launches = launched.read(node.name for node in nodes if words.of_slurm(node) in (states.BOOTING, states.ENDING))
+        gone = self.known.ended(nodes, instances, self._ended, launches)
+        free = ended.free(nodes, own, self._ended, launches)
+        actions = decide(cluster, nodes, instances, self.seen, datetime.now(), wanted, launching, since, gone, free)
         starts = [Action("start_now", job) for job in requeued.to_start(cluster, slurm.requeued(), nodes)]
         return explained(actions, self._ended) + starts
 

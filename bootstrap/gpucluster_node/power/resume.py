@@ -27,7 +27,7 @@ from typing import Any
 from gpucluster_node import dns, ec2, fleet, names, refusals, retry, slurm
 from gpucluster_node.aws import AWS_ERRORS, brief, client, error_code
 from gpucluster_node.log import start_logging
-from gpucluster_node.power import failing, in_flight, launch, limits, shortage, spending
+from gpucluster_node.power import failing, in_flight, launch, launched, limits, shortage, spending
 
 log = logging.getLogger("resume")
 GROUPS_AT_ONCE = 64
@@ -92,6 +92,7 @@ class Resume:
         self._tags = ThreadPoolExecutor(TAGS_AT_ONCE)
 
     def run(self, wanted: Sequence[Group]) -> None:
+        launched.forget(node for group in wanted for node in group.nodes)
         with self._tags, ThreadPoolExecutor(GROUPS_AT_ONCE) as pool:
             list(pool.map(self.one, wanted))
 
@@ -242,11 +243,12 @@ class Resume:
     def _assign(self, instances: Mapping[str, ec2.Instance]) -> dict[str, str]:
         """Writes each node's address to the hosted zone and to Slurm, and then tags the instances with their nodes'
         names, for which their boots wait. Returns the nodes for which that failed, and why."""
+        launched.write(instances)
         addresses = {node: instance.private_ip or "" for node, instance in instances.items()}
         failed = self._publish_patiently(addresses)
-        launched = [(each.launch_index, node) for node, each in instances.items() if node not in failed]
+        indexed = [(each.launch_index, node) for node, each in instances.items() if node not in failed]
         values = (
-            (value, {node: instances[node].instance_id for node in nodes}) for value, nodes in names.chunks(launched)
+            (value, {node: instances[node].instance_id for node in nodes}) for value, nodes in names.chunks(indexed)
         )
         for unnamed in self._tags.map(lambda each: self._name(*each), values):
             failed |= unnamed

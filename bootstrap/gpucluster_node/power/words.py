@@ -22,7 +22,8 @@ _WAKING = ("POWERING_UP", "POWER_UP")
 class Snapshot:
     """The state of all nodes and instances at one moment. wanted: partition -> its current templates. launching: nodes
     that ResumePrograms are working on; since: when the oldest of these programs began. ended: nodes whose instance EC2
-    lists as shutting-down or terminated, with that state."""
+    lists as shutting-down or terminated, with that state. free: nodes that Slurm powers down and whose instance is
+    over."""
 
     cluster: fleet.Fleet
     nodes: Mapping[str, slurm.Node]
@@ -32,6 +33,7 @@ class Snapshot:
     launching: Collection[str]
     since: datetime | None
     ended: Mapping[str, str]
+    free: Collection[str]
 
     def of_node(self, node: slurm.Node) -> states.Words:
         return of_slurm(node), self._of_ec2(node), self._of_node(node)
@@ -51,6 +53,8 @@ class Snapshot:
             return states.LAUNCHING
         if node.has("DOWN") and retry.is_due(node, self.now):
             return states.DUE
+        if node.name in self.free and of_slurm(node) == states.ENDING:
+            return states.FREE
         always_on = node.name in self._always_on and not node.has("DRAIN")
         return states.ALWAYS_ON if always_on else states.ELSE
 

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from botocore.stub import ANY, Stubber
 from gpucluster_node import aws, dns, ec2, fleet, names, rates, refusals, slurm
 from gpucluster_node.head import release, update
-from gpucluster_node.power import failing, in_flight, launch, resume, shortage, suspend
+from gpucluster_node.power import failing, in_flight, launch, launched, resume, shortage, suspend
 
 CLUSTER = fleet.parse(
     {
@@ -72,6 +72,7 @@ def stubs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubs]:
 def fast(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As if nobody had called before."""
     monkeypatch.setattr(shortage, "FOLDER", tmp_path / "shortage")
+    monkeypatch.setattr(launched, "FOLDER", tmp_path / "launched")
     monkeypatch.setattr(failing, "pauses", lambda now: {})
     monkeypatch.setattr(launch, "CALLS", rates.TokenBucket(100, 100))
     monkeypatch.setattr(ec2, "TAG_CALLS", rates.TokenBucket(100, 100))
@@ -730,6 +731,30 @@ def test_suspend_of_nodes_without_instances_ends_nothing(stubs: Stubs) -> None:
     parameter(stubs, "network", {"hosted_zone_id": "Z1"})
     expect_listing(stubs)
     suspend.suspend(CLUSTER, ["train-1"], LAUNCHED)
+    assert launched.read(["train-1"]) == {"train-1": launched.Launch(suspended=True)}
+
+
+def test_suspend_records_its_end_with_the_instance_of_the_launch(stubs: Stubs) -> None:
+    """Nothing of train-2, whose instance is not recorded: nobody could tell when it is over."""
+    launched.write({"train-1": ec2._instance(instance(1))})
+    expect_describe(stubs, instance(1, **{"gpucluster:node": "train-1"}), instance(2, **{"gpucluster:node": "train-2"}))
+    stubs("ec2").add_response("terminate_instances", {}, {"InstanceIds": ["i-1", "i-2"]})
+    parameter(stubs, "network", {"hosted_zone_id": "Z1"})
+    expect_listing(stubs)
+    suspend.suspend(CLUSTER, ["train-1", "train-2"], LAUNCHED)
+    ended = launched.Launch("i-1", "10.0.0.1", suspended=True)
+    assert launched.read(["train-1", "train-2"]) == {"train-1": ended}
+
+
+def test_a_late_suspend_does_not_record_the_end_of_the_next_launch(
+    stubs: Stubs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched.write({"train-1": ec2._instance(instance(1))})
+    expect_describe(stubs)
+    parameter(stubs, "network", {"hosted_zone_id": "Z1"})
+    monkeypatch.setattr(dns, "remove", lambda *given: launched.write({"train-1": ec2._instance(instance(2))}))
+    suspend.suspend(CLUSTER, ["train-1"], LAUNCHED)
+    assert launched.read(["train-1"]) == {"train-1": launched.Launch("i-2", "10.0.0.2")}
 
 
 def test_release_terminates_all_nodes_and_keeps_the_heads_record(stubs: Stubs) -> None:

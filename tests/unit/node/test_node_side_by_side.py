@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from gpucluster_node import aws, dns, ec2, fleet, names, rates, refusals, slurm
-from gpucluster_node.power import in_flight, launch, reconcile, resume, shortage
+from gpucluster_node.power import in_flight, launch, launched, reconcile, resume, shortage
 
 BOOTSTRAP = Path(in_flight.__file__).parents[2]
 START = datetime(2026, 11, 22, 12, 0, 0)
@@ -123,6 +123,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     monkeypatch.setattr(resume, "client", lambda service, attempts=0: made)
     monkeypatch.setattr(slurm, "_run", made.scontrol)
     monkeypatch.setattr(shortage, "FOLDER", tmp_path / "shortage")
+    monkeypatch.setattr(launched, "FOLDER", tmp_path / "launched")
     monkeypatch.setattr(refusals, "record", lambda partition, code: None)
     monkeypatch.setattr(launch, "CALLS", rates.TokenBucket(1000, 1000))
     monkeypatch.setattr(ec2, "TAG_CALLS", rates.TokenBucket(1000, 1000))

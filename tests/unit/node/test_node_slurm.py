@@ -60,6 +60,11 @@ def at(reason: str, seconds_ago: int) -> tuple[slurm.Node, datetime]:
         ("bad GPU, do not touch", 59, False),
         ("Not responding", 59, False),
         ("Not responding", 60, True),
+        (retry.reason("no capacity", 30) + " : Not responding", 59, False),
+        (retry.reason("no capacity", 30) + " : Not responding", 60, True),
+        ("health: no GPU : Not responding : ResumeTimeout reached", 119, False),
+        ("health: no GPU : Not responding : ResumeTimeout reached", 120, True),
+        ("bad GPU : do not touch", 9999, False),
     ],
 )
 def test_a_failed_node_is_retried_at_the_time_in_its_reason(reason: str, seconds_ago: int, due: bool) -> None:

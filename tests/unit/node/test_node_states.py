@@ -66,19 +66,21 @@ def in_world(state: states.Words) -> list[Action]:
     instances = [] if of_ec2 in (states.NONE, states.ENDED) else [instance(one.name, of_ec2)]
     launching = [one.name] if ours == states.LAUNCHING else []
     over = {one.name: "terminated"} if of_ec2 == states.ENDED else {}
+    free = [one.name] if ours == states.FREE else []
     seen, found = Seen(), list[Action]()
     for seconds in (0, 100):
         now = NOW + timedelta(seconds=seconds)
-        found = decide(CLUSTER, [one], instances, seen, now, TEMPLATES, launching, BEGAN, over)
+        found = decide(CLUSTER, [one], instances, seen, now, TEMPLATES, launching, BEGAN, over, free)
     return [action for action in found if action.verb != "terminate"]
 
 
 def can_be(state: states.Words) -> bool:
-    """A DOWN node alone has a time for its next try; one that is drained is not kept on."""
+    """A DOWN node alone has a time for its next try; one that is drained is not kept on; one that ends may be free."""
     of_slurm, _, ours = state
     down = of_slurm in (states.DOWN, states.DOWN_ENDING, states.DOWN_OFF)
     drained = ours == states.ALWAYS_ON and "DRAIN" in FLAGS[of_slurm]
-    return not drained and (ours != states.DUE or down)
+    free = ours == states.FREE
+    return not drained and (ours != states.DUE or down) and (not free or of_slurm == states.ENDING)
 
 
 @pytest.mark.parametrize("state", [each for each in states.NODE.states() if can_be(each)], ids="/".join)

@@ -25,7 +25,7 @@ import pytest
 from botocore.exceptions import ClientError
 from gpucluster_node import ec2, fleet, names, slurm
 from gpucluster_node.aws import AWS_ERRORS
-from gpucluster_node.power import in_flight, labels, launch, outdated, reconcile, resume, shortage, suspend
+from gpucluster_node.power import in_flight, labels, launch, launched, outdated, reconcile, resume, shortage, suspend
 
 from tests.pace.slurm import Controller, expand
 
@@ -55,6 +55,8 @@ class Machine:
     node: str = ""
     label: str = ""
     ended: float | None = None
+    ended_by: str = ""
+    """EC2's code and message."""
     failed: bool = False
     """Its boot fails and says so."""
     named: float = 0.0
@@ -284,6 +286,7 @@ class World:
         return {
             "InstanceId": machine.id,
             "State": {"Name": "terminated" if over else "running"},
+            "StateReason": {"Message": machine.ended_by if over else ""},
             "PrivateIpAddress": f"10.0.0.{machine.number % 250}",
             "LaunchTime": (START + timedelta(seconds=machine.launched)).replace(tzinfo=UTC),
             "AmiLaunchIndex": machine.launch_index,
@@ -347,6 +350,7 @@ def install(world: World, patch: pytest.MonkeyPatch, folder: Path) -> None:
     for name in ("nodes", "since", "killed"):
         patch.setattr(in_flight, name, partial(getattr(in_flight, name), folder / "launching"))
     patch.setattr(shortage, "FOLDER", folder / "shortage")
+    patch.setattr(launched, "FOLDER", folder / "launched")
     patch.setattr(reconcile.booting, "write", lambda found: None)
     patch.setattr(resume.refusals, "record", lambda partition, code: None)
     patch.setattr(resume, "ThreadPoolExecutor", Inline)

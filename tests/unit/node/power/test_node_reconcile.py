@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from botocore.exceptions import EndpointConnectionError
 from gpucluster_node import ec2, fleet, retry, slurm
-from gpucluster_node.power import ended, outdated, requeued
+from gpucluster_node.power import ended, launched, outdated, requeued
 from gpucluster_node.power.reconcile import Action, Seen, act, decide, explained
 
 NOW = datetime(2026, 11, 21, 12, 0, 0)
@@ -255,6 +255,7 @@ SUBMITTED = NOW - timedelta(seconds=7)
         ("its node was lost", 121, "train", retry.gone(), True),
         ("its node did not boot", 121, "train", retry.reason(FAILED, retry.BOOT_FAILED_S), True),
         ("Slurm gave up", 121, "train", "ResumeTimeout reached", True),
+        ("Slurm gave up after EC2 had refused", 121, "train", f"{REFUSED} : ResumeTimeout reached", True),
         ("its host broke", 121, "train", retry.gone("Server.InternalError: Internal error while running"), True),
         ("its instance would end again", 121, "train", retry.gone(KEY), False),
         ("EC2 refuses to launch", 121, "train", REFUSED, False),
@@ -281,8 +282,8 @@ def test_a_requeued_job_starts_as_soon_as_it_may(
 )
 def test_a_node_can_be_lost_before_it_is_powered_down(states: str, verbs: list[str]) -> None:
     known, nodes = ended.Known(), [node(states)]
-    known.ended(nodes, [instance()], lambda names: [])
-    found = known.ended(nodes, [], lambda names: [replace(instance(), state="terminated")])
+    known.ended(nodes, [instance()], lambda names: [], {})
+    found = known.ended(nodes, [], lambda names: [replace(instance(), state="terminated")], {})
     assert [action.verb for action in decide(CLUSTER, nodes, [], Seen(), NOW, ended=found)] == verbs
 
 
@@ -314,13 +315,59 @@ def test_a_node_whose_instance_has_ended_is_down_at_once() -> None:
         return [each for each in over if each.node in names]
 
     known, nodes = ended.Known(), [node("ALLOCATED+CLOUD"), node("ALLOCATED+CLOUD", "train-3")]
-    assert known.ended(nodes, [instance("train-2", 2), instance("train-3", 4)], ask) == {}
+    assert known.ended(nodes, [instance("train-2", 2), instance("train-3", 4)], ask, {}) == {}
     assert asked == []
-    found = known.ended(nodes, [], ask)
+    found = known.ended(nodes, [], ask, {})
     assert (found, asked) == ({"train-2": "terminated"}, [["train-2", "train-3"]])
     assert decide(CLUSTER, nodes, [], Seen(), NOW, ended=found) == [
         Action("down", "train-2", retry.gone(), terminated=True)
     ]
-    assert known.ended([node("DOWN+CLOUD"), nodes[1]], [instance("train-3", 4)], ask) == {}
-    assert known.ended([node("ALLOCATED+CLOUD+POWERING_UP")], [], ask) == {}
+    assert known.ended([node("DOWN+CLOUD"), nodes[1]], [instance("train-3", 4)], ask, {}) == {}
+    assert known.ended([node("ALLOCATED+CLOUD+POWERING_UP")], [], ask, {}) == {}
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("what", "record", "found"),
+    [
+        ("its instance has ended", launched.Launch("i-2", "10.0.0.2"), {"train-2": "terminated"}),
+        ("its instance is not listed yet", launched.Launch("i-3", "10.0.0.2"), {}),
+        ("the record is of an earlier launch", launched.Launch("i-2", "10.0.0.9"), {}),
+        ("nothing is recorded", None, {}),
+    ],
+)
+def test_the_instance_of_a_booting_node_is_the_one_that_was_launched_for_it(
+    what: str, record: launched.Launch | None, found: dict[str, str]
+) -> None:
+    """Earlier instances of the node have ended too. They had its name."""
+    over = [replace(instance("train-2", number), state="terminated") for number in (1, 2)]
+    booting = replace(node("ALLOCATED+CLOUD+POWERING_UP"), address="10.0.0.2")
+    launches = {"train-2": record} if record else {}
+    assert ended.Known().ended([booting], [], lambda names: over, launches) == found, what
+    assert ended.Known().ended([booting], [instance("train-2", 3)], lambda names: over, launches) == {}
+
+
+RUNNING = launched.Launch("i-2", "10.0.0.2")
+SUSPENDED = replace(RUNNING, suspended=True)
+
+
+@pytest.mark.parametrize(
+    ("what", "states", "record", "state", "reason", "free"),
+    [
+        ("its instance is terminated", "IDLE+CLOUD+POWERING_DOWN", SUSPENDED, "terminated", "", True),
+        ("it still shuts down", "IDLE+CLOUD+POWERING_DOWN", SUSPENDED, "shutting-down", "", False),
+        ("it is live, and EC2 omits it", "IDLE+CLOUD+POWERING_DOWN", SUSPENDED, "", "", False),
+        ("its SuspendProgram still runs", "IDLE+CLOUD+POWERING_DOWN", RUNNING, "terminated", "", False),
+        ("Slurm has not called SuspendProgram", "IDLE+CLOUD+POWER_DOWN", SUSPENDED, "terminated", "", False),
+        ("none was launched", "IDLE+CLOUD+POWERING_DOWN", launched.Launch(suspended=True), "", REFUSED, True),
+        ("one may be running", "IDLE+CLOUD+POWERING_DOWN", launched.Launch(suspended=True), "", FAILED, False),
+        ("nothing is recorded", "IDLE+CLOUD+POWERING_DOWN", None, "terminated", REFUSED, False),
+    ],
+)
+def test_a_node_is_free_once_its_instance_and_its_suspend_program_are_over(
+    what: str, states: str, record: launched.Launch | None, state: str, reason: str, free: bool
+) -> None:
+    over = [replace(instance("train-2", 2), state=state)] if state else []
+    one, launches = node(states, reason=reason), {"train-2": record} if record else {}
+    assert ended.free([one], {}, lambda names: over, launches) == ({"train-2"} if free else set()), what
+    assert ended.free([one], {"train-2": instance()}, lambda names: over, launches) == set(), "it has an instance"

@@ -1,0 +1,117 @@
+"""What Slurm and the job experience if EC2 ends an instance: the real programs, on virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import random_world
+from gpucluster_node import retry
+from random_world import BOOT_S, SIZE, Machine, World, error, install
+
+KEY = "Client.InternalError: Client error on launch"  # aws/karpenter-provider-aws#1407
+SPOT = "Server.SpotInstanceTermination: Instance terminated by EC2"
+ENDING_S = 120.0
+"""SuspendTimeout on AWS."""
+DECIDED_S = 15.0
+"""Until the head node has seen an end, and has decided."""
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[World]:
+    monkeypatch.setattr(random_world, "ENDING_S", ENDING_S)
+    made = World(lag_s=0.0, trouble=[])
+    install(made, monkeypatch, tmp_path)
+    made.advance(120)
+    yield made
+    assert made.wrong == []
+
+
+def launched(world: World, node: str, limit_s: float = 60.0) -> Machine:
+    """The node's next instance, as soon as it is named."""
+    before, until = len(world.machines), world.now + limit_s
+    while world.now < until:
+        world.advance(1)
+        if found := [each for each in world.machines[before:] if each.node == node]:
+            return found[0]
+    raise AssertionError(f"{node} is not launched within {limit_s} s")
+
+
+def end(world: World, machine: Machine, why: str) -> None:
+    machine.ended, machine.ended_by = world.now, why
+
+
+def test_a_boot_that_ec2_ends_at_once_waits_and_names_the_cause(world: World) -> None:
+    """It would fail again: its key may not be used, or a limit of volumes is reached."""
+    world.slurm.submit(1, 2)
+    end(world, launched(world, "train-2"), KEY)
+    world.advance(DECIDED_S)
+    node = world.slurm.nodes["train-2"]
+    assert (node.base, node.reason) == ("DOWN", f"the EC2 instance of this node is gone: {KEY}; next try in 120 s")
+    world.advance(100)
+    assert node.base == "DOWN"
+
+
+def test_a_job_whose_instance_is_lost_while_it_boots_begins_again_at_once(world: World) -> None:
+    (job,) = world.slurm.submit(1, 2)
+    end(world, launched(world, "train-2"), SPOT)
+    world.advance(DECIDED_S)
+    (down,) = world.slurm.downs
+    assert down.reason == f"the EC2 instance of this node is gone: {SPOT}; next try in 0 s"
+    world.advance(BOOT_S + 10)
+    assert job.began is not None
+
+
+def test_a_node_that_boots_again_is_not_judged_by_its_last_instance(world: World) -> None:
+    """EC2 lists it for an hour."""
+    (job,) = world.slurm.submit(1, SIZE)
+    end(world, launched(world, "train-2"), SPOT)
+    world.advance(DECIDED_S)
+    launched(world, "train-2", 120)
+    world.advance(BOOT_S + 10)
+    assert len(world.slurm.downs) == 1 and job.began is not None
+
+
+def begins(world: World, limit_s: float) -> float:
+    """Seconds until the job runs on all of its nodes."""
+    (job,), since = world.slurm.jobs, world.now
+    while job.ends is None:
+        assert world.now - since < limit_s, [f"{each.name} {each.state}" for each in world.slurm.nodes.values()]
+        world.advance(1)
+    return world.now - since
+
+
+def test_a_job_that_needs_every_node_gets_a_lost_one_back_before_slurms_timeout(world: World) -> None:
+    world.slurm.submit(1, SIZE, runs_s=3600)
+    begins(world, 60)
+    end(world, next(each for each in world.machines if each.node == "train-2"), SPOT)
+    world.advance(DECIDED_S)
+    assert begins(world, ENDING_S) < BOOT_S + 30
+
+
+def test_a_refused_launch_is_tried_again_after_the_time_in_its_reason(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch, refused = world.run_instances, list[float]()
+
+    def refuse(**given: Any) -> dict[str, Any]:
+        if not refused:
+            refused.append(world.now)
+            raise error("RunInstances", "UnauthorizedOperation", 403)
+        return launch(**given)
+
+    monkeypatch.setattr(world, "run_instances", refuse)
+    world.slurm.submit(1, SIZE)
+    assert begins(world, 600) < retry.LAUNCH_REFUSED_S + BOOT_S + 40
+
+
+def test_slurms_timeout_counts_if_suspend_program_has_not_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.slurm.submit(1, SIZE, runs_s=3600)
+    begins(world, 60)
+    run = world._program
+    monkeypatch.setattr(world, "_program", lambda name, *given: None if name == "suspend" else run(name, *given))
+    end(world, next(each for each in world.machines if each.node == "train-2"), SPOT)
+    world.advance(DECIDED_S)
+    assert begins(world, 600) > ENDING_S
