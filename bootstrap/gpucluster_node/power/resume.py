@@ -298,6 +298,7 @@ class Resume:
         return failed
 
     def _publish(self, addresses: Mapping[str, str]) -> None:
+        """DNS is written first. If that fails, Slurm has no address of an instance that is then terminated."""
         self._records.put(addresses)
         slurm.set_addresses(addresses)
 
