@@ -227,6 +227,8 @@ def test_a_projects_jobs_as_a_tree(head: Path, pipeline, monkeypatch, capsys) ->
         "        └── evaluate: job 43 was cancelled (also after prepare)",
     ])  # fmt: skip
     rows = json.loads(shown(head, monkeypatch, capsys, "--project", "demo", "--json")[1])
+    assert {tuple(row) for row in rows} == {("task", "job_id", "description", "after")}
+    assert {row["task"]: row["description"] for row in rows}["train"] == "job 42 failed: boom"
     assert [(row["task"], row["job_id"], row["after"]) for row in rows][-1] == ("evaluate", "43", ["train", "prepare"])
     assert shown(head, monkeypatch, capsys, "--project", "dmeo") == (
         2, "", "error: there is no task of a project dmeo\nhint: did you mean 'demo'?\n",
