@@ -91,8 +91,9 @@ def shard(
 ) -> int:  # fmt: skip
     """Shuffle the samples of SRC and pack them into shards in DST.
 
-    SRC is a folder with train/CLASS/*.jpg or CLASS/*.jpg, or a list of files. SRC and DST may be s3://BUCKET/PREFIX. To
-    continue an interrupted run, run the same command again. The last line on stdout is JSON.
+    SRC is a folder with train/CLASS/*.jpg or CLASS/*.jpg, or a list of files. Without --array, SRC and DST are paths on
+    this machine. Either may be s3://BUCKET/PREFIX instead. To continue an interrupted run, run the same command again.
+    The last line on stdout is JSON.
     """
     from gpucluster.data.run import Options
 

@@ -16,6 +16,7 @@ import click
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.job_options import job_options, name_values
 from gpucluster.cli.frame.slurm_options import slurm_options
+from gpucluster.cli.frame.warn import warn
 from gpucluster.cli.frame.with_program import WithProgram, split
 from gpucluster.errors import UsageError
 
@@ -265,7 +266,6 @@ def command(
     job failed. A job with a name is skipped if its last run succeeded with the same code, inputs, packages and command:
     the line then has skipped, and that run's job_id.
     """
-    from gpucluster.job import program
     from gpucluster.job.load import is_pipeline
     from gpucluster.submission.prepare import prepare
 
@@ -279,22 +279,14 @@ def command(
         return pipelines.run(context, file, [*alone], force=force, dry_run=dry_run, follow=follow)
     layout = context.layout()
     job = prepare(layout, file, given)
-    problem = program.problem(job.spec, job.workdir)
-    if problem and not dry_run:
-        raise problem
-    for warning in [*program.warnings(job.spec), *([problem.message] if problem else [])]:
-        click.echo(f"warning: {warning}", err=True)
     if dry_run:
         from gpucluster.cli.frame import dry_run as shown
 
         shown.show(job)
         return 0
+    warn(job.checked(uploads=not test_only))
     if test_only:
         return _test(context, layout.config, job.request)
-    from gpucluster.submission import snapshot
-
-    for link in snapshot.leading_out(job.workdir) if job.workdir else ():
-        click.echo(f"warning: the link {link} points outside the workdir: only the link is uploaded", err=True)
     if emit_only:
         return _emit(job, job.packed({}, force=force, clean=clean), emit_only)
     return _submit(context, layout.config, job, job.packed(os.environ, force=force, clean=clean), follow)
