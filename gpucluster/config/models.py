@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, PrivateAttr, WrapValidator
 
+from gpucluster import addresses
 from gpucluster.config.document import Document, Finding, Path
 from gpucluster.config.fields import (
     Amount,
@@ -141,16 +142,23 @@ class Software(Section):
     containers: bool = False
 
 
+Access = Literal["read", "read-write"]
+
+
 class S3Access(Section):
     heading: ClassVar[str] = "S3 access"
 
     uri: S3Uri
     access: Annotated[
-        Literal["read", "read-write"],
+        Access,
         Limit(
             "s3-access-kind", "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html"
         ),
     ] = "read"
+
+    def covers(self, uri: str) -> bool:
+        """Whether it names the address, or a prefix of it."""
+        return addresses.S3Uri.of(self.uri).holds(addresses.S3Uri.of(uri))
 
 
 class Monitoring(Section):
@@ -237,6 +245,10 @@ class ClusterConfig(Section):
     def jobs_have_role(self) -> bool:
         """Whether jobs have a role on AWS, which the head node also uses for the people who work there."""
         return bool(self.s3_access or self.packages_cache)
+
+    def jobs_may(self, access: Access, uri: str) -> bool:
+        """Whether `s3_access` gives the role of jobs this access to everything below the address."""
+        return any(each.covers(uri) and each.access in (access, "read-write") for each in self.s3_access)
 
     @property
     def home(self) -> Storage:

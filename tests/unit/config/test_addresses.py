@@ -1,4 +1,4 @@
-"""The syntax of S3 addresses, and whether one contains another."""
+"""The syntax of S3 addresses, whether one contains another, and whether a folder contains a path."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucluster.addresses import S3Uri, in_s3
+from gpucluster.addresses import S3Uri, in_s3, within
 
 ROOT = Path(__file__).resolve().parents[3]
 HOMES = {"gpucluster/addresses.py", "bootstrap/gpucluster_node/places.py", "gpucluster_train/channels.py"}
@@ -34,6 +34,25 @@ def test_whether_a_place_contains_another() -> None:
     whole, outer, inner, beside = map(S3Uri.of, ("s3://b", "s3://b/a/", "s3://b/a/c", "s3://b/ab"))
     assert whole.holds(outer) and outer.holds(inner) and outer.holds(outer)
     assert not outer.holds(beside) and not inner.holds(outer) and not whole.holds(S3Uri.of("s3://other/a"))
+
+
+@pytest.mark.parametrize(
+    ("path", "inside"),
+    [
+        ("/fsx", True),
+        ("/fsx/", True),
+        ("/fsx/a/b", True),
+        ("/fsx/..a", True),
+        ("/fsx2", False),
+        ("/fsx/../x", False),
+        ("/fsx/a/../b", False),  # a may be a link to another file system
+        ("/home/../fsx/a", False),
+        ("fsx/a", False),
+        ("", False),
+    ],
+)
+def test_whether_a_folder_contains_a_path(path: str, inside: bool) -> None:
+    assert within(path, "/fsx") == within(path, "/fsx/") == inside
 
 
 def test_folders_are_not_in_s3() -> None:
