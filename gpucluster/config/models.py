@@ -81,6 +81,10 @@ class HeadNode(Section):
 
 class Partition(Section):
     heading: ClassVar[str] = "Partitions"
+    types_key: ClassVar[str] = "instance_types"
+    """Its key in the file that names its instance types."""
+    own_group: ClassVar[str] = "cluster"
+    """The value of placement_group that asks for a group of the stack."""
 
     name: PartitionName
     instance_types: Annotated[
@@ -113,8 +117,14 @@ class Partition(Section):
     ] = None
 
 
+class _ServersPartition(Partition):
+    types_key = "instance_type"
+    own_group = "shared"
+
+
 class ParameterServers(Section):
     heading: ClassVar[str] = "Parameter servers"
+    own_group: ClassVar[str] = _ServersPartition.own_group
 
     instance_type: InstanceTypeName = "m4.16xlarge"
     min_nodes: Annotated[Whole, Limit("servers-node-count", NODE_RANGE)] = 0
@@ -126,7 +136,7 @@ class ParameterServers(Section):
         own: dict[str, Any] = dict(self.__dict__)
         if "instance_type" in own:
             own["instance_types"] = (own.pop("instance_type"),)
-        made = Partition.model_construct(name=PARAMETER_SERVERS, efa="off", **own)
+        made = _ServersPartition.model_construct(name=PARAMETER_SERVERS, efa="off", **own)
         for key in type(self).model_fields.keys() - self.__dict__.keys():
             made.__dict__.pop(key, None)
         return made
