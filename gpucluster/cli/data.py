@@ -113,11 +113,12 @@ def shard(
 def _on_cluster(context: CliContext, options: Options, count: int, partition: str | None, follow: bool) -> int:
     from gpucluster.cli.frame import following
     from gpucluster.cli.frame.connection import head
+    from gpucluster.layout import expand
     from gpucluster.submission import shard_array
 
-    config = context.load()
-    request = shard_array.request(shard_array.with_own_lists(options), count, partition, config)
-    with head(context, config) as remote:
+    layout = expand(context.load())
+    request = shard_array.request(shard_array.with_own_lists(options), count, partition, layout)
+    with head(context, layout.config) as remote:
         submitted = shard_array.submit(remote, request)
         parts = f"the {count} part{'s' * (count > 1)} of job {submitted.array_job_id}"
         tell(f"job {submitted.job_id} writes the manifest after {parts}")

@@ -21,8 +21,8 @@ from gpucluster.cli.frame.with_program import WithProgram, split
 from gpucluster.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpucluster.config import ClusterConfig
     from gpucluster.job import SbatchRequest
+    from gpucluster.layout import Layout
     from gpucluster.submission.prepare import Prepared
 
 
@@ -289,7 +289,7 @@ def command(
         return _test(context, layout.config, job.request)
     if emit_only:
         return _emit(job, job.packed({}, force=force, clean=clean), emit_only)
-    return _submit(context, layout.config, job, job.packed(os.environ, force=force, clean=clean), follow)
+    return _submit(context, layout, job, job.packed(os.environ, force=force, clean=clean), follow)
 
 
 def _test(context: CliContext, config: Any, request: SbatchRequest) -> int:
@@ -335,7 +335,7 @@ def _emit(job: Prepared, packed: bytes, target: Path) -> int:
     return 0
 
 
-def _submit(context: CliContext, config: ClusterConfig, job: Prepared, packed: bytes, follow: bool) -> int:
+def _submit(context: CliContext, layout: Layout, job: Prepared, packed: bytes, follow: bool) -> int:
     import json
 
     from gpucluster.cli.frame import following, money
@@ -344,7 +344,7 @@ def _submit(context: CliContext, config: ClusterConfig, job: Prepared, packed: b
     from gpucluster.submission import submit as submission
     from gpucluster.submission import uploads
 
-    request = job.request
+    request, config = job.request, layout.config
     with head(context, config) as remote:
         uploads.upload(remote, job.inputs, config.name, context.config_path, following.tell)
         submitted = submission.submit(remote, request, packed, following.tell)
@@ -356,7 +356,7 @@ def _submit(context: CliContext, config: ClusterConfig, job: Prepared, packed: b
             click.echo(json.dumps(line | {"folder": submitted.skipped_for, "skipped": True}))
             return 0
         following.tell(f"job {job_id} submitted: {request.summary}")
-        price = None if request.site else money.of_job(config, request.spec, request.server_nodes)
+        price = None if request.site else money.of_job(layout, request.spec, request.server_nodes)
         if price and not local_cloud.read(context.config_path, config.name):
             following.tell(price)
         for build in submitted.builds:
