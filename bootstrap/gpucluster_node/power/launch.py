@@ -55,6 +55,10 @@ LACKING = frozenset(
 """EC2 has no capacity now, and may have some in a minute."""
 _FINAL = ("Insufficient", "Max", "Reservation", "Spot", "Unfulfillable", "Unsupported")
 """Prefixes of codes for missing capacity. EC2 returns some as server errors, HTTP 500, which SDKs repeat."""
+REFUSED = "UnauthorizedOperation"
+BUDGET_STOP = "AWS Budgets may have stopped launches (to allow them, raise budget.monthly_usd and run `gpucluster up`)"
+"""AWS Budgets forbids the head node's role to launch (stacks/budget.py). It counts the head node, disks and taxes too,
+so it may do that before the head node's own count reaches the limit (`limits`)."""
 
 HandOver = Callable[[Mapping[str, ec2.Instance]], None]
 """Called with node -> instance."""
@@ -68,10 +72,12 @@ class NotWantedError(Exception):
 
 @dataclass
 class Launched:
-    """left: nodes for which no type had capacity. why: EC2's messages, by type."""
+    """left: nodes for which no type had capacity. why: EC2's messages, by type. may_be_stopped: whether AWS Budgets
+    stops the cluster's launches at its limit."""
 
     left: list[str] = field(default_factory=list)
     errors: list[tuple[fleet.LaunchTemplate, Exception]] = field(default_factory=list)
+    may_be_stopped: bool = False
 
     @property
     def is_abandoned(self) -> bool:
@@ -83,7 +89,9 @@ class Launched:
 
     @property
     def why(self) -> str:
-        return "; ".join(f"{brief(error)} ({template.instance_type})" for template, error in self.errors)
+        said = "; ".join(f"{brief(error)} ({template.instance_type})" for template, error in self.errors)
+        refused = any(error_code(error) == REFUSED for _, error in self.errors)
+        return f"{BUDGET_STOP}: {said}" if refused and self.may_be_stopped else said
 
 
 class Launcher:
@@ -116,7 +124,7 @@ class Launcher:
         """Uses the first type with capacity. together: all nodes on one type, or none. hand_over: takes the instances
         of a call before the next call, which may be throttled for longer than a boot waits for its name. wanted: asked
         before a call is repeated."""
-        found = Launched(left=list(nodes))
+        found = Launched(left=list(nodes), may_be_stopped=self._cluster.monthly_usd is not None)
         for template in templates:
             error = self._on(template, found, hand_over, together, wanted)
             if error:
