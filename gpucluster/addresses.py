@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 S3 = "s3://"
@@ -9,6 +10,13 @@ S3 = "s3://"
 
 def in_s3(address: str | None) -> bool:
     return address is not None and address.startswith(S3)
+
+
+def within(path: str, folder: str) -> bool:
+    """Whether the path is the folder, or lies below it. A path with `..` lies in no folder: after a link, `..` leads to
+    another place, and only the machine that has the link knows it."""
+    parts = PurePosixPath(path)
+    return ".." not in parts.parts and parts.is_relative_to(folder)
 
 
 class S3Uri(NamedTuple):

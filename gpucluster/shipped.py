@@ -44,7 +44,8 @@ def how_to_install_local_cloud() -> str:
     origin = _origin()
     if not origin.endswith(".whl"):
         return f"pip install '{origin}/localcloud'"
-    return f"pip install '{origin.replace('gpucluster-', 'gpucluster_localcloud-')}'"
+    folder, slash, wheel = origin.rpartition("/")
+    return f"pip install '{folder}{slash}{wheel.replace('gpucluster-', 'gpucluster_localcloud-')}'"
 
 
 def _origin() -> str:

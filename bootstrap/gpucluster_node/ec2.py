@@ -89,11 +89,11 @@ def tag_request(instance_ids: Sequence[str], tags: Mapping[str, str]) -> dict[st
     return {"Resources": list(instance_ids), "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
 
 
-def describe_request(fleet: Fleet, states: Sequence[str] = LIVE_STATES) -> dict[str, Any]:
-    """This cluster's compute instances that are not terminated."""
+def describe_request(fleet: Fleet, states: Sequence[str] = LIVE_STATES, role: str = "compute") -> dict[str, Any]:
+    """This cluster's instances that are not terminated."""
     filters = {
         f"tag:{CLUSTER_TAG}": [fleet.cluster],
-        f"tag:{ROLE_TAG}": ["compute"],
+        f"tag:{ROLE_TAG}": [role],
         "instance-state-name": list(states),
     }
     return {"Filters": [{"Name": name, "Values": values} for name, values in filters.items()]}

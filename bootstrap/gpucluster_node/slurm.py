@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -191,10 +191,13 @@ class Running:
         return f"{self.job_id} run {self.restarts}"
 
 
-def parse_running(text: str) -> list[Running]:
+_STARTED = RUNNING - {"CONFIGURING"}
+
+
+def parse_running(text: str, states: Collection[str] = _STARTED) -> list[Running]:
     """From `squeue --Format` of _RUNNING."""
     lines = ([field.strip() for field in line.split("|", 7)] for line in text.splitlines())
-    return [_running(*line) for line in lines if len(line) == 8 and line[5] in RUNNING - {"CONFIGURING"}]
+    return [_running(*line) for line in lines if len(line) == 8 and line[5] in states]
 
 
 def _running(part: str, first: str, array: str, task: str, restarts: str, _: str, nodes: str, script: str) -> Running:
@@ -211,6 +214,33 @@ def running(*options: str) -> list[Running]:
 
 def running_on(node: str) -> list[Running]:
     return running(f"--nodelist={node}")
+
+
+def jobs_on(node: str) -> list[str]:
+    """Jobs that have the node: their programs run, they have not begun yet, or their epilog runs."""
+    lines = map(str.split, _run(jobs_argv("%i %T", f"--nodelist={node}")).splitlines())
+    return [words[0] for words in lines if len(words) == 2 and words[1] in RUNNING | ENDING]
+
+
+_FAILED = f"Reason:20|,EndTime:20|,{_RUNNING}"
+_EXIT_CODE = "NonZeroExitCode"
+"""The reason of a job whose script failed, while it completes and afterwards (job_mgr.c: job_complete). A cancelled job
+has another; its state is COMPLETING too while it completes."""
+
+
+def parse_failed(text: str, since: datetime) -> list[Running]:
+    """From `squeue --Format` of _FAILED: jobs whose script has failed since then. since: with a time zone."""
+    least = f"{since.astimezone():%Y-%m-%dT%H:%M:%S}"
+    rows = (line for line in text.splitlines() if line.count("|") > 1)
+    lines = ([field.strip() for field in row.split("|", 2)] for row in rows)
+    failed = (job for why, end, job in lines if why == _EXIT_CODE and end[:1].isdigit() and end >= least)
+    return parse_running("\n".join(failed), {"COMPLETING", "FAILED"})
+
+
+def failed_on(node: str, since: datetime) -> list[Running]:
+    """Slurm forgets a job MinJobAge after its end."""
+    asked = ["squeue", "--noheader", "--states=all", f"--nodelist={node}", f"--Format={_FAILED}"]
+    return parse_failed(_run(asked), since)
 
 
 def parse_gpus(text: str, job_id: str, node: str) -> list[str]:
@@ -335,8 +365,10 @@ class UnansweredError(SlurmError):
     """slurmctld may still do what it was asked."""
 
 
-TIMED_OUT = "timed out on send/recv"
-"""SLURM_PROTOCOL_SOCKET_IMPL_TIMEOUT in slurm_errno.c: no answer within MessageTimeout."""
+UNANSWERED = ("timed out on send/recv", "Unable to contact slurm controller", "Zero Bytes were transmitted")
+"""slurm_errno.c: no answer within MessageTimeout (SLURM_PROTOCOL_SOCKET_IMPL_TIMEOUT), no connection, or one that
+broke (SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR and those after it), and a connection that slurmctld closed
+(SLURM_PROTOCOL_SOCKET_ZERO_BYTES_SENT)."""
 
 
 def _run(argv: Sequence[str]) -> str:
@@ -346,7 +378,7 @@ def _run(argv: Sequence[str]) -> str:
     except subprocess.TimeoutExpired:
         raise UnansweredError(f"`{' '.join(argv)}` did not answer within {TIMEOUT_S} s") from None
     if done.returncode:
-        kind = UnansweredError if TIMED_OUT in done.stderr else SlurmError
+        kind = UnansweredError if any(words in done.stderr for words in UNANSWERED) else SlurmError
         said = done.stderr.strip() or done.stdout.strip()
         raise kind(f"`{' '.join(argv)}` exited with code {done.returncode}: {said}")
     return done.stdout

@@ -8,16 +8,17 @@ LimitNOFILE=131072
 EOF
 }
 
-# starts_again UNIT: systemd restarts the daemon whenever it dies, and never gives up, because without slurmctld nothing terminates
-# idle nodes, which cost money. Most units of the distributions give up, or never restart. A job's steps survive slurmd, and the queue
-# survives slurmctld.
+# starts_again UNIT: systemd restarts the daemon whenever it ends, and never gives up, because without slurmctld nothing terminates
+# idle nodes, which cost money. Most units of the distributions give up, or never restart. Not on-failure: a daemon that ends with exit
+# code 0 or by SIGTERM would stay dead. `systemctl stop` still stops it (systemd.service(5)). A job's steps survive slurmd, and the
+# queue survives slurmctld.
 starts_again() {
     put_file "/etc/systemd/system/$1.service.d/gpucluster-restart.conf" 0644 root:root <<'EOF'
 [Unit]
 StartLimitIntervalSec=0
 
 [Service]
-Restart=on-failure
+Restart=always
 RestartSec=2
 RestartSteps=5
 RestartMaxDelaySec=60

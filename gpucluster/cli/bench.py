@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,16 +14,17 @@ import click
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.following import tell
 from gpucluster.cli.frame.job_options import job_options, name_values
+from gpucluster.cli.frame.warn import warn
 from gpucluster.cli.frame.with_program import WithProgram, split
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, JobFailedError, UsageError
 
 if TYPE_CHECKING:
     from gpucluster.head.remote import Remote
-    from gpucluster.job import JobSpec
     from gpucluster.layout import Layout
     from gpucluster.measure.report import Report
     from gpucluster.measure.runs import Run
     from gpucluster.measure.settings import Setting
+    from gpucluster.submission.prepare import Prepared
 
 
 def _numbers(ctx: click.Context, parameter: click.Parameter, value: str) -> list[int]:
@@ -121,8 +122,10 @@ def command(
     bench = _Bench.prepare(expand(context.load()), file, given, wanted, seed)
     order = list(settings.order(wanted, repeats))
     if dry_run:
+        warn(doubt for job in bench.jobs.values() for doubt in job.doubts())
         click.echo(json.dumps({"runs": list(map(str, order))}) if as_json else "\n".join(map(str, order)))
         return 0
+    warn(bench.checked())
     found, cut_short = bench.run(context, order, per_rank)
     return _show(found, plot, as_json, cut_short)
 
@@ -130,34 +133,52 @@ def command(
 @dataclass(frozen=True)
 class _Bench:
     layout: Layout
-    specs: dict[Setting, JobSpec]
-    folder: Path
-    """The folder of job.yaml, or the current one."""
-    workdir: Path | None
+    file: Path | None
+    """The job.yaml."""
+    jobs: dict[Setting, Prepared]
 
     @classmethod
     def prepare(
         cls, layout: Layout, file: Path | None, given: dict[str, Any], wanted: list[Setting], seed: int
     ) -> _Bench:
-        """Every job is checked before the first one runs. Raises JobSpecError."""
-        from gpucluster.job import load, program
+        """Raises JobSpecError, UsageError."""
+        from gpucluster.job import load
         from gpucluster.measure import settings
+        from gpucluster.submission import prepare
 
         if not wanted:
             raise UsageError("--launchers: no launcher given", "--launchers torchrun,horovodrun")
         loaded = {setting: load(layout, file, settings.flags(given, setting)) for setting in wanted}
         specs = {setting: settings.as_run(spec, setting, seed) for setting, spec in loaded.items()}
-        return cls(layout, specs, file.parent if file else Path(), program.workdir(specs[wanted[0]], file))
+        first = prepare.of(layout, specs[wanted[0]], file, given)
+        # All settings have the same channels, whose local folders may be large: they are read once.
+        same = {"channels": first.spec.channels}
+        others = {setting: specs[setting].model_copy(update=same) for setting in wanted[1:]}
+        more = {setting: prepare.of(layout, spec, file, given) for setting, spec in others.items()}
+        return cls(layout, file, {wanted[0]: first, **more})
+
+    @property
+    def first(self) -> Prepared:
+        return next(iter(self.jobs.values()))
+
+    def checked(self) -> Iterator[str]:
+        """The warnings about every job, before the first one runs. Raises UsageError."""
+        self.first.secrets(os.environ)  # may raise
+        for job in self.jobs.values():
+            yield from job.checked(uploads=job is self.first)  # all have the same workdir
 
     def run(self, context: CliContext, order: list[Setting], per_rank: bool) -> tuple[Report, bool]:
         """The results, and whether the run was interrupted: earlier measurements are kept."""
         from gpucluster.cli.frame.connection import head
         from gpucluster.measure.report import report
         from gpucluster.measure.runs import machines, run_all
+        from gpucluster.submission import uploads
 
         runs: list[Run] = []
         cut_short = False
-        with head(context, self.layout.config) as remote:
+        config = self.layout.config
+        with head(context, config) as remote:
+            uploads.upload(remote, self.first.inputs, config.name, context.config_path, tell)
             try:
                 for run in run_all(remote, order, self.submitter(remote), tell):
                     runs.append(run)
@@ -165,21 +186,17 @@ class _Bench:
                 cut_short = True
             most = max(runs, key=lambda run: len(run.nodes), default=None)
             real = machines(remote, most.nodes) if most and most.nodes else None
-        metrics = list(next(iter(self.specs.values())).metrics)
-        return report(runs, metrics, real, per_rank), cut_short
+        return report(runs, list(self.first.spec.metrics), real, per_rank), cut_short
 
     def submitter(self, remote: Remote) -> Callable[[Setting], tuple[str, int]]:
-        from gpucluster.job import SbatchRequest
-        from gpucluster.job.script import folder_name, folder_path
-        from gpucluster.submission import packages
+        from gpucluster.submission import prepare
         from gpucluster.submission import submit as submission
 
         def submit(setting: Setting) -> tuple[str, int]:
-            spec = self.specs[setting]
-            request = SbatchRequest.from_spec(spec, self.layout, folder_path(folder_name(spec)))
-            own = packages.of(spec, request.environment, self.folder, self.workdir)
-            packed = submission.pack(request, submission.secret_values(spec, os.environ), self.workdir, own)
-            return submission.submit(remote, request, packed).job_id, spec.world_size
+            # Each run has its own folder. The channels' local folders are already replaced by those on the cluster.
+            job = prepare.of(self.layout, self.jobs[setting].spec, self.file, {})
+            packed = job.packed_without_task(os.environ)
+            return submission.submit(remote, job.request, packed).job_id, job.spec.world_size
 
         return submit
 

@@ -91,8 +91,9 @@ def shard(
 ) -> int:  # fmt: skip
     """Shuffle the samples of SRC and pack them into shards in DST.
 
-    SRC is a folder with train/CLASS/*.jpg or CLASS/*.jpg, or a list of files. SRC and DST may be s3://BUCKET/PREFIX. To
-    continue an interrupted run, run the same command again. The last line on stdout is JSON.
+    SRC is a folder with train/CLASS/*.jpg or CLASS/*.jpg, or a list of files. Without --array, SRC and DST are paths on
+    this machine. Either may be s3://BUCKET/PREFIX instead. To continue an interrupted run, run the same command again.
+    The last line on stdout is JSON.
     """
     from gpucluster.data.run import Options
 
@@ -112,11 +113,12 @@ def shard(
 def _on_cluster(context: CliContext, options: Options, count: int, partition: str | None, follow: bool) -> int:
     from gpucluster.cli.frame import following
     from gpucluster.cli.frame.connection import head
+    from gpucluster.layout import expand
     from gpucluster.submission import shard_array
 
-    config = context.load()
-    request = shard_array.request(shard_array.with_own_lists(options), count, partition, config)
-    with head(context, config) as remote:
+    layout = expand(context.load())
+    request = shard_array.request(shard_array.with_own_lists(options), count, partition, layout)
+    with head(context, layout.config) as remote:
         submitted = shard_array.submit(remote, request)
         parts = f"the {count} part{'s' * (count > 1)} of job {submitted.array_job_id}"
         tell(f"job {submitted.job_id} writes the manifest after {parts}")

@@ -54,8 +54,9 @@ def command(context: CliContext, as_json: bool, require: str | None, node: str |
 
     It changes nothing and uses no network. Without --require the exit code is 0, even if something is missing.
 
-    With --node it runs on that node the checks that run before each job, and, if no job runs there, NVIDIA's
-    diagnostics (DCGM), which take minutes. The exit code is 1 if the node is broken.
+    With --node it runs on that node the checks that run before each job, and, if no job has the node, NVIDIA's
+    diagnostics (DCGM), which take minutes. Meanwhile the node is drained. A node whose GPUs fail the diagnostics stays
+    drained and is replaced. The exit code is 1 if the node is broken.
     """
     if node:
         return _node_health(context, node, as_json)

@@ -68,7 +68,7 @@ def replace(context: CliContext, yes: bool) -> int:
 
 def refuse_loss(config: ClusterConfig, *, yes: bool) -> None:
     """Raises UsageError if files would be lost."""
-    lost = _in_memory(config)
+    lost = _lost(config)
     if lost and not yes:
         raise UsageError(
             f"{lost} is BeeGFS in the nodes' memory: its files would be lost with the head node, and the compute nodes "
@@ -78,15 +78,12 @@ def refuse_loss(config: ClusterConfig, *, yes: bool) -> None:
 
 
 def what_happens(config: ClusterConfig) -> str:
-    lost = _in_memory(config)
+    lost = _lost(config)
     if lost:
         return f"the files of {lost} are lost, the compute nodes are terminated, and their jobs run again"
     return "another one takes over its volume; compute nodes and running jobs continue"
 
 
-def _in_memory(config: ClusterConfig) -> str:
-    """The mount of the BeeGFS that the head node manages for the whole cluster; a cluster has at most one."""
-    from gpucluster.config.storage import BeegfsRam
-
-    found = [each.mount for each in config.storage if isinstance(each, BeegfsRam) and each.scope == "cluster"]
-    return " ".join(found)
+def _lost(config: ClusterConfig) -> str:
+    """The mounts whose files are lost with the head node: BeeGFS, of which a cluster has at most one."""
+    return " ".join(each.mount for each in config.storage if each.lost_with_head)

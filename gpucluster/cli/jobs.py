@@ -71,7 +71,8 @@ def _tree(remote: Remote, project: str, as_json: bool) -> int:
     before = {name: each.after for name, each in found.items()}
     if as_json:
         rows = [
-            {"task": name, "job_id": found[name].job_id, "told": labels[name], "after": before[name]} for name in found
+            {"task": name, "job_id": found[name].job_id, "description": labels[name], "after": before[name]}
+            for name in found
         ]
         click.echo(json.dumps(rows))
     else:

@@ -54,6 +54,7 @@ def _nothing(cluster: str) -> Report:
         "partitions": [],
         "jobs": [],
         "spending": "",
+        "volume": "",
         "accounts": "",
         "clock": "",
     }
@@ -74,7 +75,7 @@ def at(context: CliContext, chosen: Context, *, with_topology: bool = False) -> 
 
 def gather(context: CliContext, config: ClusterConfig, *, with_topology: bool = False) -> Report:
     """Everything that can be found out; `problem` is the error that ended it."""
-    from gpucluster.cluster import aws
+    from gpucluster.cluster import aws, data_volume, stack
     from gpucluster.head.remote import SshRemote
 
     cloud = aws.connect(config, context.config_path)
@@ -82,6 +83,8 @@ def gather(context: CliContext, config: ClusterConfig, *, with_topology: bool = 
     try:
         found = cloud.head()
         report["head"] = {"instance_id": found.instance_id, "state": found.state, "private_ip": found.private_ip}
+        if found.state == "running" and not stack.in_progress(report["stack"]):
+            report["volume"] = data_volume.words(cloud, found)  # before anything that needs the volume
         remote = SshRemote(cloud.door())
         try:
             report["clock"] = clock.words(remote)  # first, because it explains why Slurm does not answer
@@ -150,6 +153,8 @@ def lines(report: Report) -> Iterator[str]:
         yield f"head {found['instance_id']} {found['state']} at {found['private_ip']}" + (
             ", Slurm is up" if report["slurm"] else ""
         )
+    if report["volume"]:
+        yield report["volume"]
     if report["storage"]:
         yield "storage on the head: " + ", ".join(f"{each['path']} {each['words']}" for each in report["storage"])
     if report["spending"]:

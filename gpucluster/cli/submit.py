@@ -16,12 +16,13 @@ import click
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.job_options import job_options, name_values
 from gpucluster.cli.frame.slurm_options import slurm_options
+from gpucluster.cli.frame.warn import warn
 from gpucluster.cli.frame.with_program import WithProgram, split
 from gpucluster.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpucluster.config import ClusterConfig
     from gpucluster.job import SbatchRequest
+    from gpucluster.layout import Layout
     from gpucluster.submission.prepare import Prepared
 
 
@@ -265,7 +266,6 @@ def command(
     job failed. A job with a name is skipped if its last run succeeded with the same code, inputs, packages and command:
     the line then has skipped, and that run's job_id.
     """
-    from gpucluster.job import program
     from gpucluster.job.load import is_pipeline
     from gpucluster.submission.prepare import prepare
 
@@ -279,25 +279,17 @@ def command(
         return pipelines.run(context, file, [*alone], force=force, dry_run=dry_run, follow=follow)
     layout = context.layout()
     job = prepare(layout, file, given)
-    problem = program.problem(job.spec, job.workdir)
-    if problem and not dry_run:
-        raise problem
-    for warning in [*program.warnings(job.spec), *([problem.message] if problem else [])]:
-        click.echo(f"warning: {warning}", err=True)
     if dry_run:
         from gpucluster.cli.frame import dry_run as shown
 
         shown.show(job)
         return 0
+    warn(job.checked(uploads=not test_only))
     if test_only:
         return _test(context, layout.config, job.request)
-    from gpucluster.submission import snapshot
-
-    for link in snapshot.leading_out(job.workdir) if job.workdir else ():
-        click.echo(f"warning: the link {link} points outside the workdir: only the link is uploaded", err=True)
     if emit_only:
         return _emit(job, job.packed({}, force=force, clean=clean), emit_only)
-    return _submit(context, layout.config, job, job.packed(os.environ, force=force, clean=clean), follow)
+    return _submit(context, layout, job, job.packed(os.environ, force=force, clean=clean), follow)
 
 
 def _test(context: CliContext, config: Any, request: SbatchRequest) -> int:
@@ -343,7 +335,7 @@ def _emit(job: Prepared, packed: bytes, target: Path) -> int:
     return 0
 
 
-def _submit(context: CliContext, config: ClusterConfig, job: Prepared, packed: bytes, follow: bool) -> int:
+def _submit(context: CliContext, layout: Layout, job: Prepared, packed: bytes, follow: bool) -> int:
     import json
 
     from gpucluster.cli.frame import following, money
@@ -352,7 +344,7 @@ def _submit(context: CliContext, config: ClusterConfig, job: Prepared, packed: b
     from gpucluster.submission import submit as submission
     from gpucluster.submission import uploads
 
-    request = job.request
+    request, config = job.request, layout.config
     with head(context, config) as remote:
         uploads.upload(remote, job.inputs, config.name, context.config_path, following.tell)
         submitted = submission.submit(remote, request, packed, following.tell)
@@ -364,7 +356,7 @@ def _submit(context: CliContext, config: ClusterConfig, job: Prepared, packed: b
             click.echo(json.dumps(line | {"folder": submitted.skipped_for, "skipped": True}))
             return 0
         following.tell(f"job {job_id} submitted: {request.summary}")
-        price = None if request.site else money.of_job(config, request.spec, request.server_nodes)
+        price = None if request.site else money.of_job(layout, request.spec, request.server_nodes)
         if price and not local_cloud.read(context.config_path, config.name):
             following.tell(price)
         for build in submitted.builds:

@@ -63,15 +63,14 @@ class Cluster:
     ) -> Run:
         """A job whose task has succeeded with the same code, inputs, packages and command is skipped, and that run is
         returned; `force` runs it again, and `clean_state` deletes the task's state first. `tell` is called with
-        messages about the progress. Raises JobSpecError, UsageError, CloudError."""
-        from gpucluster.job import program
+        warnings and messages about the progress. Raises JobSpecError, UsageError, CloudError."""
         from gpucluster.submission import uploads
         from gpucluster.submission.prepare import prepare
         from gpucluster.submission.submit import submit
 
         prepared = prepare(self.layout, job.file, job.keys)
-        if problem := program.problem(prepared.spec, prepared.workdir):
-            raise problem
+        for warning in prepared.checked():  # may raise
+            tell(f"warning: {warning}")
         packed = prepared.packed(os.environ, force=force, clean=clean_state)  # may raise
         uploads.upload(self.remote, prepared.inputs, self.name, self.config_file, tell)
         submitted = submit(self.remote, prepared.request, packed, tell)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,6 +88,8 @@ class Head:
     """The Instance Connect Endpoint for tunnels to it."""
     state: str
     """EC2's state: pending, running, stopped …"""
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    """Volume -> EC2's state of its attachment: attaching, attached, detaching."""
 
 
 @dataclass
@@ -137,8 +139,10 @@ class Aws:
         with aws_errors():
             found = self.client("ec2").describe_instances(Filters=[{"Name": "instance-id", "Values": [instance_id]}])
         instances = [instance for reservation in found["Reservations"] for instance in reservation["Instances"]]
-        state = instances[0]["State"]["Name"] if instances else "gone"
-        return Head(instance_id, outputs["HeadPrivateIp"], outputs["InstanceConnectEndpointId"], state)
+        place = instance_id, outputs["HeadPrivateIp"], outputs["InstanceConnectEndpointId"]
+        if not instances:
+            return Head(*place, "gone")
+        return Head(*place, instances[0]["State"]["Name"], _volumes(instances[0]))
 
     def parameter(self, name: str) -> str:
         """The value of one of the cluster's SSM parameters, by the last part of its name."""
@@ -153,6 +157,11 @@ class Aws:
             hint = _HEAD_AWAY.get(head.state, _HEAD_LOST)
             raise RemoteError(f"the head node {head.instance_id} is {head.state}", hint)
         return HeadDoor(self, head.instance_id, head.private_ip, head.endpoint_id)
+
+
+def _volumes(instance: Mapping[str, Any]) -> dict[str, str]:
+    disks = (each["Ebs"] for each in instance.get("BlockDeviceMappings", ()) if "Ebs" in each)
+    return {each["VolumeId"]: each.get("Status", "attached") for each in disks}
 
 
 def patient() -> Any:

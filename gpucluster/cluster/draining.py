@@ -2,7 +2,9 @@
 the queue.
 
 The nodes are drained, not their partition: a partition in DRAIN refuses new jobs but still starts pending ones, and
-a partition that is DOWN is UP again as soon as slurmctld reads its new configuration.
+a partition that is DOWN is UP again as soon as slurmctld reads its new configuration. Slurm ends the drain of a node
+that it powers down because it has been idle for SuspendTime (power_save.c: _do_power_work, idle_on_node_suspend), so
+the drain is set again while jobs run on other nodes.
 """
 
 from __future__ import annotations
@@ -48,12 +50,26 @@ class Drained:
         """Waits without a limit. Reports the jobs when they change and every minute."""
         told: set[str] = set()
         told_at = 0.0
-        while jobs := self.jobs():
+        while jobs := self._jobs_of_drained():
             ids = {job.job_id for job in jobs}
             if ids != told or time.monotonic() - told_at > REMIND_S:
                 self._tell(f"waiting for {len(jobs)} job{'s' if len(jobs) > 1 else ''}: {', '.join(map(_words, jobs))}")
                 told, told_at = ids, time.monotonic()
             time.sleep(POLL_S)
+
+    def _jobs_of_drained(self) -> list[slurm.Job]:
+        """The jobs on these nodes, after each of them has been drained."""
+        self._drain_again()
+        return self.jobs()
+
+    def _drain_again(self) -> None:
+        """For SuspendTimeout after a power-down, which is longer than POLL_S, Slurm starts no job on the node. Nodes
+        that are down or that somebody else has drained keep their reason."""
+        remote = self._connect()
+        found = remote.run(slurm.sinfo_argv(nodes=self._nodes)).check("cannot list the nodes")
+        lost = dict.fromkeys(node.name for node in slurm.parse_nodes(found.stdout) if node.available)
+        if lost:
+            self._set("drain", REASON, ",".join(lost))
 
     def jobs(self) -> list[slurm.Job]:
         """The jobs on these nodes."""
@@ -88,9 +104,10 @@ class Drained:
         except GpuClusterError as error:
             self._tell(f"{self._nodes} may still be drained: {error.message}")
 
-    def _set(self, state: str, reason: str) -> None:
-        argv = slurm.node_state_argv(self._nodes, state, reason)
-        self._connect().run(argv).check(f"cannot set {self._nodes} to {state}")
+    def _set(self, state: str, reason: str, nodes: str = "") -> None:
+        names = nodes or self._nodes
+        argv = slurm.node_state_argv(names, state, reason)
+        self._connect().run(argv).check(f"cannot set {names} to {state}")
 
 
 def running(remote: Remote, nodes: str | None = None) -> list[slurm.Job]:

@@ -321,13 +321,16 @@ EmailAddress = Annotated[
         "error InvalidParameter of SNS Subscribe: Endpoint of the protocol email",
     ),
 ]
+BUCKET_NAMES = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html: 3 to 63 characters"
+_IN_S3 = r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?"
+_IN_S3_OR_FOLDER = rf"{_IN_S3}|(/[A-Za-z0-9._-]+)+/?"
 S3_URI = form(
     "s3-uri-form",
     "S3 access",
     "A bucket with its prefix",
-    r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?",
+    _IN_S3,
     "an S3 address such as s3://bucket/prefix",
-    "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html: 3 to 63 characters",
+    BUCKET_NAMES,
     "a bucket's name has 3 to 63 lower-case letters, digits, dots and hyphens",
 )
 S3Uri = Annotated[str, S3_URI]
@@ -337,9 +340,9 @@ FillSource = Annotated[
         "beegfs-source-form",
         "BeeGFS in memory",
         "source",
-        r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?|(/[A-Za-z0-9._-]+)+/?",
+        _IN_S3_OR_FOLDER,
         "an S3 address such as s3://bucket/prefix, or a folder such as /fsx/imagenet",
-        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html: 3 to 63 characters",
+        BUCKET_NAMES,
     ),
 ]
 ExportTarget = Annotated[
@@ -348,9 +351,9 @@ ExportTarget = Annotated[
         "beegfs-export-form",
         "BeeGFS in memory",
         "export",
-        r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?|(/[A-Za-z0-9._-]+)+/?",
+        _IN_S3_OR_FOLDER,
         "an S3 address such as s3://bucket/results, or a folder such as /fsx/results",
-        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html: 3 to 63 characters",
+        BUCKET_NAMES,
     ),
 ]
 DirectoryPath = Annotated[

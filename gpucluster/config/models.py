@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, PrivateAttr, WrapValidator
 
+from gpucluster import addresses
 from gpucluster.config.document import Document, Finding, Path
 from gpucluster.config.fields import (
     Amount,
@@ -80,6 +81,10 @@ class HeadNode(Section):
 
 class Partition(Section):
     heading: ClassVar[str] = "Partitions"
+    types_key: ClassVar[str] = "instance_types"
+    """Its key in the file that names its instance types."""
+    own_group: ClassVar[str] = "cluster"
+    """The value of placement_group that asks for a group of the stack."""
 
     name: PartitionName
     instance_types: Annotated[
@@ -112,8 +117,14 @@ class Partition(Section):
     ] = None
 
 
+class _ServersPartition(Partition):
+    types_key = "instance_type"
+    own_group = "shared"
+
+
 class ParameterServers(Section):
     heading: ClassVar[str] = "Parameter servers"
+    own_group: ClassVar[str] = _ServersPartition.own_group
 
     instance_type: InstanceTypeName = "m4.16xlarge"
     min_nodes: Annotated[Whole, Limit("servers-node-count", NODE_RANGE)] = 0
@@ -125,7 +136,7 @@ class ParameterServers(Section):
         own: dict[str, Any] = dict(self.__dict__)
         if "instance_type" in own:
             own["instance_types"] = (own.pop("instance_type"),)
-        made = Partition.model_construct(name=PARAMETER_SERVERS, efa="off", **own)
+        made = _ServersPartition.model_construct(name=PARAMETER_SERVERS, efa="off", **own)
         for key in type(self).model_fields.keys() - self.__dict__.keys():
             made.__dict__.pop(key, None)
         return made
@@ -141,16 +152,23 @@ class Software(Section):
     containers: bool = False
 
 
+Access = Literal["read", "read-write"]
+
+
 class S3Access(Section):
     heading: ClassVar[str] = "S3 access"
 
     uri: S3Uri
     access: Annotated[
-        Literal["read", "read-write"],
+        Access,
         Limit(
             "s3-access-kind", "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html"
         ),
     ] = "read"
+
+    def covers(self, uri: str) -> bool:
+        """Whether it names the address, or a prefix of it."""
+        return addresses.S3Uri.of(self.uri).holds(addresses.S3Uri.of(uri))
 
 
 class Monitoring(Section):
@@ -170,9 +188,9 @@ class Budget(Section):
     ]
     email: EmailAddress | None = None
     at_limit: Annotated[
-        Literal["tell", "stop-launches"],
+        Literal["notify", "stop-launches"],
         Limit("budget-at-limit", "AWS::Budgets::BudgetsAction ActionType: APPLY_IAM_POLICY"),
-    ] = "tell"
+    ] = "notify"
 
 
 class Security(Section):
@@ -237,6 +255,10 @@ class ClusterConfig(Section):
     def jobs_have_role(self) -> bool:
         """Whether jobs have a role on AWS, which the head node also uses for the people who work there."""
         return bool(self.s3_access or self.packages_cache)
+
+    def jobs_may(self, access: Access, uri: str) -> bool:
+        """Whether `s3_access` gives the role of jobs this access to everything below the address."""
+        return any(each.covers(uri) and each.access in (access, "read-write") for each in self.s3_access)
 
     @property
     def home(self) -> Storage:

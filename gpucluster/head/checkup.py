@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from gpucluster.head.remote import Remote
 
-LONGEST_S = 1000.0
-"""DCGM's diagnostics take minutes."""
+LONGEST_S = 1200.0
+"""The checks take up to a minute, and DCGM's diagnostics up to 14; Slurm may answer slowly."""
 _LOOK = ("sudo", "/opt/gpucluster/bin/node-program", "health.look", "--diagnose")
+_DCGM = "DCGM"
+"""The name of its check (gpucluster_node/health/checks.py)."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,8 @@ class Checkup:
     """Check -> what is wrong."""
     skipped: str
     """Why DCGM's diagnostics did not run; empty if they did."""
+    drained: str = ""
+    """The reason with which the node was drained because DCGM's diagnostics failed; empty if it was not."""
 
 
 def of(remote: Remote, node: str) -> Checkup:
@@ -27,7 +31,8 @@ def of(remote: Remote, node: str) -> Checkup:
     reach = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", node)
     done = remote.run([*reach, *_LOOK], timeout_s=LONGEST_S).check(f"cannot check {node}")
     found = json.loads(done.stdout.splitlines()[-1])
-    return Checkup(found["ok"], found["checks"], found["skipped"])
+    # A node that booted with an older version drains nothing.
+    return Checkup(found["ok"], found["checks"], found["skipped"], found.get("drained", ""))
 
 
 def lines(node: str, found: Checkup) -> list[str]:
@@ -38,7 +43,15 @@ def lines(node: str, found: Checkup) -> list[str]:
     ]
     if found.skipped:
         said.append(f"DCGM's diagnostics did not run: {found.skipped}")
-    if found.ok:
-        return [*said, f"{node} is healthy"]
-    replace = f"sudo scontrol update nodename={node} state=power_down_asap reason=health"
-    return [*said, f"{node} fails its next job's check and is replaced then; `gpucluster ssh -- {replace}` does so now"]
+    return [*said, f"{node} is healthy" if found.ok else _verdict(node, found)]
+
+
+def _verdict(node: str, found: Checkup) -> str:
+    """What happens to a broken node."""
+    if found.drained:
+        return f"{node} is drained: its instance is terminated, and the next job that needs the node gets a new one"
+    command = f"sudo scontrol update nodename={node} state=power_down_asap reason=health"
+    replace = f"`gpucluster ssh -- {command}` replaces it"
+    if any(wrong for name, wrong in found.checks.items() if name != _DCGM):
+        return f"if this lasts, {node} fails its next job's check and is replaced then; {replace} now"
+    return f"no job's check runs DCGM's diagnostics, and {node} keeps its state in Slurm: {replace}"

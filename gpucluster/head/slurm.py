@@ -235,13 +235,14 @@ def scancel_argv(job_id: str) -> list[str]:
     return ["scancel", job_id]
 
 
-def sinfo_argv(partition: str | None = None) -> list[str]:
+def sinfo_argv(partition: str | None = None, nodes: str | None = None) -> list[str]:
     return [
         "sinfo",
         "--noheader",
         "--Node",
         f"--format={_NODE_FIELDS}",
         *([f"--partition={partition}"] if partition else []),
+        *([f"--nodes={nodes}"] if nodes else []),
     ]
 
 

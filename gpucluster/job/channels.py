@@ -7,9 +7,8 @@ starts (gpucluster_train/prepare.py).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 
-from gpucluster.addresses import in_s3
+from gpucluster.addresses import in_s3, within
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
 from gpucluster.job.spec import Channel, JobSpec
@@ -61,7 +60,7 @@ def _access(name: str, channel: Channel, spec: JobSpec, config: ClusterConfig) -
     """A job with its own AWS keys may read any bucket."""
     if brings_keys(spec):
         return
-    if any(covers(each.uri, channel.source) for each in config.s3_access):
+    if config.jobs_may("read", channel.source):
         return
     named = ", ".join(each.uri for each in config.s3_access) or "nothing"
     refused = f"the jobs of the cluster {config.name} may not read {channel.source}: s3_access names {named}"
@@ -72,11 +71,6 @@ def _access(name: str, channel: Channel, spec: JobSpec, config: ClusterConfig) -
 
 def brings_keys(spec: JobSpec) -> bool:
     return "AWS_ACCESS_KEY_ID" in (*spec.secrets, *spec.env)
-
-
-def covers(given: str, asked: str) -> bool:
-    given, asked = given.rstrip("/"), asked.rstrip("/")
-    return asked == given or asked.startswith(f"{given}/")
 
 
 def _mounted(name: str, channel: Channel, config: ClusterConfig) -> Iterator[Finding]:
@@ -90,6 +84,8 @@ def not_shared(path: str, config: ClusterConfig) -> str | None:
     own_image = [each for each in (config.software.image, *(part.image for part in config.partitions)) if each]
     if any(image.startswith("ami-") for image in own_image):
         return None
-    if any(PurePosixPath(path).is_relative_to(mount) for mount in mounts):
+    if any(within(path, mount) for mount in mounts):
         return None
+    if ".." in path.split("/"):
+        return f"{path} has .., which may lead out of shared storage ({', '.join(mounts)})"
     return f"{path} is not on shared storage ({', '.join(mounts)})"

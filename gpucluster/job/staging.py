@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 
+from gpucluster.addresses import within
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.storage import FsxLustre
@@ -67,7 +67,7 @@ def _ram_places(spec: JobSpec, config: ClusterConfig) -> tuple[str | None, str |
 
 def on_lustre(path: str, config: ClusterConfig) -> FsxLustre | None:
     """The cluster's Lustre file system that contains the path."""
-    return next((each for each in config.lustre if _within(path, each.mount)), None)
+    return next((each for each in config.lustre if within(path, each.mount)), None)
 
 
 def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
@@ -104,7 +104,7 @@ def _export(key: tuple[str | int, ...], path: str, config: ClusterConfig) -> Ite
         yield Finding(key, f"must lie on a Lustre file system, got {path}", has)
         return
     linked = [system.mount + each.path.rstrip("/") for each in system.data_repositories]
-    if not any(_within(path, each) for each in linked):
+    if not any(within(path, each) for each in linked):
         said = f"must lie in a folder that is linked to S3, got {path}"
         yield Finding(key, said, f"linked on {system.mount}: {', '.join(linked) or 'none, see data_repositories'}")
         return
@@ -115,8 +115,3 @@ def _writable(key: tuple[str | int, ...], path: str) -> Iterator[Finding]:
     found = next((each for each in UNWRITABLE if each in path), None)
     if found:
         yield Finding(key, f"Slurm cannot stage a path that contains {found!r}, got {path}", "rename the folder")
-
-
-def _within(path: str, folder: str) -> bool:
-    parts = PurePosixPath(path)
-    return ".." not in parts.parts and parts.is_relative_to(folder or "/")

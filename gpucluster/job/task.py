@@ -74,7 +74,7 @@ def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
 def _access(spec: JobSpec, uri: str, config: ClusterConfig) -> Iterator[Finding]:
     if channels.brings_keys(spec):
         return
-    if not any(channels.covers(each.uri, uri) and each.access == "read-write" for each in config.s3_access):
+    if not config.jobs_may("read-write", uri):
         refused = f"the jobs of the cluster {config.name} may not write to {uri}"
         yield Finding(("state",), refused, f'add {{uri: "{uri}", access: read-write}} to s3_access in cluster.yaml')
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from gpucluster.errors import GpuClusterError, UsageError
 from gpucluster.head.remote import Remote
-from gpucluster.job import program
 from gpucluster.job.pipeline import Pipeline, Step
 from gpucluster.layout import Layout
 from gpucluster.submission import prepare, uploads
@@ -25,6 +24,7 @@ class Ready:
     step: Step
     job: prepare.Prepared
     packed: bytes
+    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,8 @@ def make_ready(step: Step, layout: Layout, environment: Mapping[str, str], *, fo
     """`environment`: the submitter's. Raises UsageError, with the step's name."""
     try:
         job = prepare.of(layout, step.spec, step.file, {})
-        if problem := program.problem(job.spec, job.workdir):
-            raise problem
-        return Ready(step, job, job.packed(environment, force=force, joins=True))
+        warnings = job.checked()
+        return Ready(step, job, job.packed(environment, force=force, joins=True), warnings)
     except UsageError as error:
         raise UsageError(f"{step.name}: {error.message}", error.hint) from None
 

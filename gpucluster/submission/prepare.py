@@ -1,6 +1,6 @@
 """Prepares a job without the cluster: reads and checks it, and collects everything to upload.
 
-Used by `gpucluster submit` and `gpucluster.Cluster.submit`.
+Used by `gpucluster submit`, also for a pipeline, by `gpucluster bench`, and by `gpucluster.Cluster.submit`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpucluster.errors import UsageError
 from gpucluster.job import JobSpec, SbatchRequest, load, program
 from gpucluster.job.script import folder_name, folder_path
 from gpucluster.layout import Layout
@@ -26,6 +27,29 @@ class Prepared(NamedTuple):
     inputs: tuple[Input, ...]
     """Local folders that channels name."""
 
+    @property
+    def problem(self) -> UsageError | None:
+        """Why the nodes would not find the job's program."""
+        return program.problem(self.spec, self.workdir)
+
+    def doubts(self) -> tuple[str, ...]:
+        """For a job that is only shown: its warnings, and the problem for which `checked` refuses it."""
+        problem = self.problem
+        return (*program.warnings(self.spec), *([problem.message] if problem else []))
+
+    def checked(self, *, uploads: bool = True) -> tuple[str, ...]:
+        """The warnings for its submitter. `uploads`: also those about the files of its workdir. Raises UsageError if
+        the nodes would not find its program."""
+        if problem := self.problem:
+            raise problem
+        return (*program.warnings(self.spec), *(_links_out(self.workdir) if uploads and self.workdir else ()))
+
+    def secrets(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """The values of its secrets; none of an empty `environment`. Raises UsageError if one is not set."""
+        from gpucluster.submission import submit
+
+        return submit.secret_values(self.spec, environment) if environment else {}
+
     def packed(
         self, environment: Mapping[str, str], *, force: bool = False, clean: bool = False, joins: bool = False
     ) -> bytes:
@@ -34,9 +58,15 @@ class Prepared(NamedTuple):
         secrets; an empty one omits them. Raises UsageError."""
         from gpucluster.submission import submit, task
 
-        secrets = submit.secret_values(self.spec, environment) if environment else {}
+        secrets = self.secrets(environment)
         more = task.files(self.request, self.workdir, self.packages, force=force, clean=clean, joins=joins)
         return submit.pack(self.request, secrets, self.workdir, self.packages, more)
+
+    def packed_without_task(self, environment: Mapping[str, str]) -> bytes:
+        """As `packed`, for a job that is no run of its task: it is never skipped, and the task keeps its state."""
+        from gpucluster.submission import submit
+
+        return submit.pack(self.request, self.secrets(environment), self.workdir, self.packages)
 
 
 def prepare(layout: Layout, file: Path | None, flags: Mapping[str, Any]) -> Prepared:
@@ -45,7 +75,7 @@ def prepare(layout: Layout, file: Path | None, flags: Mapping[str, Any]) -> Prep
 
 
 def of(layout: Layout, spec: JobSpec, file: Path | None, flags: Mapping[str, Any]) -> Prepared:
-    """`spec` is what `load` returned for the other arguments. Raises UsageError."""
+    """`spec`: from `load` with the other arguments. Raises UsageError."""
     spec, local = _localized(spec, file, flags, layout)
     request = SbatchRequest.from_spec(spec, layout, layout.real(folder_path(folder_name(spec))))
     workdir = program.workdir(spec, file)
@@ -71,3 +101,10 @@ def _packages(spec: JobSpec, request: SbatchRequest, file: Path | None, workdir:
     from gpucluster.submission import packages
 
     return packages.of(spec, request.environment, file.parent if file else Path(), workdir)
+
+
+def _links_out(workdir: Path) -> tuple[str, ...]:
+    from gpucluster.submission import snapshot
+
+    found = snapshot.leading_out(workdir)
+    return tuple(f"the link {link} points outside the workdir: only the link is uploaded" for link in found)

@@ -14,16 +14,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gpucluster import account, shipped
-from gpucluster.addresses import in_s3
+from gpucluster.addresses import in_s3, within
 from gpucluster.config import ClusterConfig
-from gpucluster.config.models import JOB_CREDENTIALS_URL
+from gpucluster.config.models import JOB_CREDENTIALS_URL, Access
 from gpucluster.config.storage import FsxLustre
 from gpucluster.data import excluded
 from gpucluster.data.run import Options
 from gpucluster.errors import RemoteError, UsageError
 from gpucluster.head.remote import Remote
 from gpucluster.job.script import TEMPLATES
-from gpucluster.layout import expand
+from gpucluster.layout import Layout
 from gpucluster.submission.snapshot import File, archive
 from gpucluster.submission.upload import upload
 
@@ -58,43 +58,45 @@ def with_own_lists(options: Options) -> Options:
     return replace(options, exclude=options.exclude + names, exclude_from=elsewhere)
 
 
-def request(options: Options, parts: int, partition: str | None, config: ClusterConfig) -> Request:
+def request(options: Options, parts: int, partition: str | None, layout: Layout) -> Request:
     """Raises UsageError for an address that jobs of the cluster cannot reach."""
-    _reached("SRC", options.source, ("read", "read-write"), config)
+    _reached("SRC", options.source, "read", layout)
     for file in options.exclude_from:
-        _reached("--exclude", file, ("read", "read-write"), config)
-    _reached("DST", options.target, ("read-write",), config)
+        _reached("--exclude", file, "read", layout)
+    _reached("DST", options.target, "read-write", layout)
     name = f"shard-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.urandom(2).hex()}"
     own = {
         SCRIPT: File((TEMPLATES / SCRIPT).read_text(encoding="utf-8"), 0o755),
         "options.json": File(options.text() + "\n"),
-        "environment.sh": File(_environment(config)),
+        "environment.sh": File(_environment(layout.config)),
         "log.txt": File(""),
     }
-    return Request(name, _partition(config, partition), parts, own | _library(), config.full_name)
+    return Request(name, _partition(layout, partition), parts, own | _library(), layout.config.full_name)
 
 
-def _partition(config: ClusterConfig, name: str | None) -> str:
-    names = [each.name for each in config.every_partition]
+def _partition(layout: Layout, name: str | None) -> str:
     if name is None:
-        return names[0]
-    if name not in names:
+        return layout.names[0]
+    if name not in layout.names:
         raise UsageError(
-            f"--partition: the cluster {config.name} has no partition {name!r}", f"known: {', '.join(names)}"
+            f"--partition: the cluster {layout.name} has no partition {name!r}", f"known: {', '.join(layout.names)}"
         )
     return name
 
 
-def _reached(what: str, url: str, access: tuple[str, ...], config: ClusterConfig) -> None:
+def _reached(what: str, url: str, access: Access, layout: Layout) -> None:
     """Checks that jobs can reach the address: on a shared file system, or in S3 with their role's permissions."""
+    config = layout.config
     if in_s3(url):
-        given = [each.uri for each in config.s3_access if each.access in access]
-        kind = "s3_access with read-write" if "read" not in access else "s3_access"
+        reached = config.jobs_may(access, url)
+        given = [each.uri for each in config.s3_access if each.access in (access, "read-write")]
+        kind = "s3_access with read-write" if access == "read-write" else "s3_access"
     else:
         _refuse_passing(what, url, config)
-        given = [each.mount for each in expand(config).mounts if each.outlives_jobs]
+        given = [each.mount for each in layout.mounts if each.outlives_jobs]
+        reached = any(within(url, each) for each in given)
         kind = "shared"
-    if not any(url.rstrip("/") == each.rstrip("/") or url.startswith(f"{each.rstrip('/')}/") for each in given):
+    if not reached:
         named = ", ".join(dict.fromkeys(given)) or "nothing"
         hint = "with --array, use storage that all nodes share; without it, this machine packs the shards"
         raise UsageError(f"{what}: jobs of {config.name} cannot reach {url}; {kind}: {named}", hint)
@@ -103,7 +105,7 @@ def _reached(what: str, url: str, access: tuple[str, ...], config: ClusterConfig
 def _refuse_passing(what: str, path: str, config: ClusterConfig) -> None:
     """Refuses a file system with `lifetime: jobs`: it is created for jobs that name it; an array's parts do not."""
     for each in config.lustre_with_jobs:
-        if path == each.mount or path.startswith(f"{each.mount}/"):
+        if within(path, each.mount):
             reason = f"{path} exists only while jobs use {each.mount}, which the jobs of --array do not"
             hint = f"name the s3:// prefix that it is linked to: {', '.join(_links(each))}; it needs s3_access"
             raise UsageError(f"{what}: {reason}", hint)

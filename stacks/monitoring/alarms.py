@@ -44,11 +44,12 @@ class Alarms(Construct):
             self._file_system(file_system)
 
     def _heartbeat(self) -> None:
-        """The publisher sends the metric only while slurmctld answers."""
+        """The publisher sends the metric only while slurmctld answers and the data volume exists."""
         self._alarm(
             "Heartbeat",
             "slurm-silent",
-            f"slurmctld has not answered for {HEARTBEAT_MINUTES} minutes, or the head node is down",
+            f"slurmctld has not answered for {HEARTBEAT_MINUTES} minutes, or the head node is down, or without its "
+            "data volume",
             of_cluster(self._cluster, "Heartbeat"),
             "Sum",
             "LessThanThreshold",

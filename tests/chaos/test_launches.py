@@ -179,9 +179,11 @@ def test_a_launch_that_is_cancelled(row: Row) -> None:
     job = row.submit(f"--sbatch-args=--nodelist={node}", "--", *counting(1), follow=True)
     row.follows(job, f"EC2 has not launched {node} yet: RequestLimitExceeded")
     row.begins()
+    cancelled = time.time()
     assert row.bed.gpucluster("cancel", job.id).returncode == 0
     assert job.ends() == "CANCELLED"
     assert row.why(job, f"job {job.id} ").endswith("was cancelled"), row.saw
     row.clear()
     wait_for(f"{node} to be off", lambda: states(row)[node] == "idle~", 300)
+    assert launched_since(row, cancelled) == 0
     row.ends("the launch ends, and no instance remains")

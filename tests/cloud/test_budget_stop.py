@@ -90,7 +90,7 @@ def test_a_change_of_the_budget_allows_launches_again_and_keeps_the_action(clust
         assert not cluster.stopped()
 
         cluster.spend()
-        cluster.describe(usd=95000, email="c@d.example", at_limit="tell")
+        cluster.describe(usd=95000, email="c@d.example", at_limit="notify")
         cluster.gpucluster("up")
         assert not cluster.stopped()
         cloudformation = cluster.cloud.client("cloudformation")

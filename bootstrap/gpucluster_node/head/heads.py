@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gpucluster_node import ec2, fleet
 
 GENERATION_TAG = "gpucluster:generation"
+NOT_TERMINATED = (*ec2.LIVE_STATES, *ec2.ENDING_STATES)
 
 
 @dataclass(frozen=True)
@@ -26,10 +28,21 @@ class Head:
 
 def find(client: Any, instance_id: str) -> Head:
     """For any instance; the caller checks whether it is a head node."""
-    found = client.describe_instances(InstanceIds=[instance_id])["Reservations"][0]["Instances"][0]
+    return _head(client.describe_instances(InstanceIds=[instance_id])["Reservations"][0]["Instances"][0])
+
+
+def others(client: Any, cluster: fleet.Fleet, me: Head) -> list[Head]:
+    """The cluster's head nodes of other generations that are not terminated. A head node that another one replaces may
+    still run."""
+    found = client.describe_instances(**ec2.describe_request(cluster, NOT_TERMINATED, role="head"))
+    heads = (_head(each) for reservation in found["Reservations"] for each in reservation["Instances"])
+    return [each for each in heads if each.generation != me.generation]
+
+
+def _head(found: Mapping[str, Any]) -> Head:
     tags = {tag["Key"]: tag["Value"] for tag in found.get("Tags", ())}
     return Head(
-        instance_id,
+        found["InstanceId"],
         found["State"]["Name"],
         tags.get(ec2.CLUSTER_TAG),
         tags.get(ec2.ROLE_TAG),

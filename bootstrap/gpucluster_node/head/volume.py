@@ -1,6 +1,7 @@
 """The data volume, which outlives head nodes.
 
-usage: volume attach   attaches it to this machine; first stops another head node of this cluster that still has it
+usage: volume attach   attaches it to this machine; first stops another head node of this cluster that has it or still
+                       runs
        volume inherit  notes which head node has it; has the bundle applied again if another one had it before, and
                        terminates the compute nodes if the cluster has BeeGFS
 """
@@ -12,6 +13,7 @@ import logging
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,8 +30,10 @@ OWNER = "head-instance"
 """This file in the cluster's directory on the volume has the id of the instance that used the volume last."""
 INHERITED = Path("/var/lib/gpucluster/inherited")
 """This file exists until the bundle has been applied again, because another head node published its own values."""
-TIMEOUT_S = 900
-"""A machine may take minutes to stop."""
+FORCE_AFTER_S = 300
+"""From then on EC2 is asked to stop a machine by force that is still stopping. EC2 accepts that in every state but
+shutting-down and terminated, and may need ten minutes more (EC2's guide, "Troubleshoot stopping your instance")."""
+TIMEOUT_S = FORCE_AFTER_S + 600
 INTERVAL_S = 1
 TEMPORARY = (
     "IncorrectInstanceState",
@@ -42,63 +46,103 @@ TEMPORARY = (
 )
 """EC2's codes for conditions that may end soon. The program also waits for the network to start."""
 
-Move = Literal["done", "wait", "attach", "detach", "stop"]
+Move = Literal["done", "wait", "attach", "detach", "stop", "force"]
 
 
 class NotOurs(Exception):
-    """Another machine has the volume."""
+    """Another machine has the volume, or is to have it."""
 
 
-def next_move(attachment: Mapping[str, Any] | None, holder: heads.Head | None, me: heads.Head, *, wanted: bool) -> Move:
-    """attachment: from DescribeVolumes; holder: the instance that it names. Raises NotOurs."""
-    if attachment is None:
-        return "attach"
-    if attachment["InstanceId"] == me.instance_id:
+def next_move(
+    attachment: Mapping[str, Any] | None, other: heads.Head | None, me: heads.Head, *, wanted: bool, stuck: bool = False
+) -> Move:
+    """attachment: from DescribeVolumes. other: the instance that it names; without an attachment, another head node of
+    this cluster. wanted: whether this one is the stack's. stuck: the other one does not stop. Raises NotOurs."""
+    if attachment and attachment["InstanceId"] == me.instance_id:
         return "done" if attachment["State"] == "attached" else "wait"
-    if holder is None or attachment["State"] == "detaching":
-        return "wait"
-    if not (wanted and me.cluster and holder.belongs_to(me.cluster)):
-        raise NotOurs(f"{holder.instance_id} has the data volume, and this machine must not take it")
-    moves: dict[str, Move] = {"pending": "stop", "running": "stop", "stopped": "detach"}
-    return moves.get(holder.state, "wait")
+    if other is None:
+        return "wait" if attachment else "attach"
+    is_leaving = attachment is not None and attachment["State"] == "detaching"
+    if not (wanted and me.cluster and other.belongs_to(me.cluster)):
+        if is_leaving:
+            return "wait"
+        what = "has the data volume" if attachment else "is a head node of this cluster"
+        raise NotOurs(f"{other.instance_id} {what}, and this machine must not take the volume")
+    if other.state == "stopped" and not is_leaving:
+        return "detach" if attachment else "attach"
+    moves: dict[str, Move] = {"pending": "stop", "running": "stop", "stopping": "force" if stuck else "wait"}
+    return moves.get(other.state, "wait")
 
 
 def attach(cluster: fleet.Fleet) -> None:
     """Raises NotOurs, TimeoutError."""
-    deadline, last, why = time.monotonic() + TIMEOUT_S, None, ""
+    takeover, deadline, why = Takeover(cluster), time.monotonic() + TIMEOUT_S, ""
     while time.monotonic() < deadline:
         try:
-            last = _step(cluster, last)
+            if takeover.step() == "done":
+                return
         except (*AWS_ERRORS, OSError) as error:
             if isinstance(error, ClientError) and error_code(error) not in TEMPORARY:
                 raise
             why = f": {error}"
             log.warning("%s", error)
-        if last == "done":
-            return
         time.sleep(INTERVAL_S)
     raise TimeoutError(f"the data volume could not be attached within {TIMEOUT_S} s{why}")
 
 
-def _step(cluster: fleet.Fleet, last: Move | None) -> Move:
-    """Checks the volume, takes one action, and returns its name."""
-    ec2, my_id = client("ec2"), imds.instance_id()
-    place = fleet.parameter(client("ssm"), cluster, "head")
-    volume_id, me = place["volume_id"], heads.find(ec2, my_id)
-    attachment = _attachment(ec2, volume_id)
-    other = attachment["InstanceId"] if attachment and attachment["InstanceId"] != my_id else None
-    holder = heads.find(ec2, other) if other else None
-    wanted = holder is not None and heads.is_wanted(me, client("ssm"), cluster)
-    move = next_move(attachment, holder, me, wanted=wanted)
-    if move in ("attach", "detach", "stop") and move != last:
-        log.info("%s: %s, %s", volume_id, move, f"from {other}" if other else f"to {my_id}")
-    if move == "attach":
-        ec2.attach_volume(VolumeId=volume_id, InstanceId=my_id, Device=place["device"])
-    elif move == "detach":
-        ec2.detach_volume(VolumeId=volume_id, InstanceId=other)
-    elif move == "stop":
-        ec2.stop_instances(InstanceIds=[other])
-    return move
+@dataclass
+class Takeover:
+    """The steps until this machine has the volume."""
+
+    cluster: fleet.Fleet
+    last: Move | None = None
+    stopping: dict[str, float] = field(default_factory=dict)
+    """Instance -> when it was first seen stopping."""
+    forced: set[str] = field(default_factory=set)
+    """Instances that EC2 was asked to stop by force: once each."""
+
+    def step(self) -> Move:
+        """Checks the volume, takes one action, and returns its name."""
+        ec2, ssm = client("ec2"), client("ssm")
+        place, me = fleet.parameter(ssm, self.cluster, "head"), heads.find(ec2, imds.instance_id())
+        attachment = _attachment(ec2, place["volume_id"])
+        other = self._other(ec2, attachment, me)
+        wanted = other is not None and heads.is_wanted(me, ssm, self.cluster)
+        stuck = other is not None and self._is_stuck(other)
+        move = next_move(attachment, other, me, wanted=wanted, stuck=stuck)
+        self._tell(move, place["volume_id"], other if other and move != "attach" else me)
+        if move == "attach":
+            ec2.attach_volume(VolumeId=place["volume_id"], InstanceId=me.instance_id, Device=place["device"])
+        elif other:
+            self._send_away(ec2, move, place["volume_id"], other.instance_id)
+        self.last = move
+        return move
+
+    def _other(self, ec2: Any, attachment: Mapping[str, Any] | None, me: heads.Head) -> heads.Head | None:
+        """The instance that has the volume. If nobody has it, another head node, first one that has not stopped: its
+        Slurm controller may still act on the cluster's nodes."""
+        if attachment:
+            return None if attachment["InstanceId"] == me.instance_id else heads.find(ec2, attachment["InstanceId"])
+        return min(heads.others(ec2, self.cluster, me), key=lambda each: each.state == "stopped", default=None)
+
+    def _is_stuck(self, other: heads.Head) -> bool:
+        if other.state != "stopping" or other.instance_id in self.forced:
+            return False
+        since = self.stopping.setdefault(other.instance_id, time.monotonic())
+        return time.monotonic() - since >= FORCE_AFTER_S
+
+    def _send_away(self, ec2: Any, move: Move, volume_id: str, other: str) -> None:
+        if move == "detach":
+            ec2.detach_volume(VolumeId=volume_id, InstanceId=other)
+        elif move == "stop":
+            ec2.stop_instances(InstanceIds=[other])
+        elif move == "force":
+            ec2.stop_instances(InstanceIds=[other], Force=True)
+            self.forced.add(other)
+
+    def _tell(self, move: Move, volume_id: str, head: heads.Head) -> None:
+        if move != self.last and move not in ("done", "wait"):
+            log.info("%s: %s, %s is %s", volume_id, move, head.instance_id, head.state)
 
 
 def _attachment(ec2: Any, volume_id: str) -> Mapping[str, Any] | None:

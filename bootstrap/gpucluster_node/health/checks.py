@@ -17,6 +17,11 @@ LIMIT_S = 60.0
 """Time limit of all checks together. Without persistence mode nvidia-smi takes more than ten seconds on eight GPUs."""
 DIAGNOSTICS_S = 900.0
 """DCGM's second level takes minutes."""
+DCGMI_S = 840
+"""DCGM's own limit, after which it stops its tests. Its tests would continue if only dcgmi's shell was killed."""
+NO_DATA = 61
+"""fi_info's exit code if no interface suits: FI_ENODATA (libfabric's util/info.c: main). Any other code but 0 says
+nothing about the interfaces: the loader, for example, exits with 127 if a library is missing."""
 EVENTS = "meta-data/events/maintenance/scheduled"
 PLANNED = "EC2 plans"
 SOON = timedelta(hours=24)
@@ -40,6 +45,8 @@ class Answer:
     """None: the command did not end within the limit."""
     text: str = ""
     errors: str = ""
+    tried: bool = True
+    """False: the node had no memory or no process left to start the command."""
 
     @property
     def all(self) -> str:
@@ -60,7 +67,11 @@ class Check:
 
 
 def gpus(answer: Answer, facts: Facts) -> Iterator[str]:
-    """A lost GPU has no row, or [GPU is lost] in each column (tests/data has both, with their sources)."""
+    """A lost GPU has no row, or [GPU is lost] in each column (tests/data has both, with their sources). nvidia-smi is
+    part of the driver, and the boot step nvidia_driver has used it: if it cannot be started now, the driver is
+    damaged."""
+    if not answer.tried:
+        return
     if answer.code is None:
         yield f"nvidia-smi did not answer within {LIMIT_S:.0f} s"
         return
@@ -97,14 +108,14 @@ def nvlink(answer: Answer, facts: Facts) -> Iterator[str]:
 def efa(answer: Answer, facts: Facts) -> Iterator[str]:
     """libfabric lists an interface once for each fabric and endpoint type."""
     found = len(set(_DOMAIN.findall(answer.text)))
-    if answer.code is not None and found < facts.efa_interfaces:
+    if answer.code in (0, NO_DATA) and found < facts.efa_interfaces:
         yield f"fi_info lists {found} of {facts.efa_interfaces} EFA interfaces"
 
 
 def mounts(answer: Answer, facts: Facts) -> Iterator[str]:
     """Reads the kernel's list, because access to a mount may hang while its server does not answer."""
     mounted = {words[4] for line in answer.text.splitlines() if len(words := line.split()) > 4}
-    if mounted:
+    if answer.code == 0 and mounted:
         yield from (f"{STORAGE}nothing is mounted on {mount}" for mount in facts.mounts if mount not in mounted)
 
 
@@ -117,6 +128,12 @@ def dcgm(answer: Answer, facts: Facts) -> Iterator[str]:
             name = cells[0] or name
             if "Fail" in cells[1]:
                 yield f"dcgmi diag: {name}: {cells[1]}"
+
+
+def processes(answer: Answer, facts: Facts) -> Iterator[str]:
+    """nvidia-smi prints a process id on each line. A user may log in to a node and use its GPUs without a job."""
+    if answer.code == 0:
+        yield from (f"process {line.strip()} uses a GPU" for line in answer.text.splitlines() if line.strip().isdigit())
 
 
 def events(answer: Answer, facts: Facts, now: datetime | None = None) -> Iterator[str]:
@@ -180,10 +197,20 @@ QUICK: Sequence[Check] = (
 )
 _DIAG = """
 systemctl --quiet is-active nvidia-dcgm || { systemctl start nvidia-dcgm && trap 'systemctl stop nvidia-dcgm' EXIT; }
-dcgmi diag -r 2
+timeout "$0" dcgmi diag -r 2 &
+trap 'kill "$!"' TERM
+wait "$!"
+code=$?
+if [ "$code" -gt 128 ]; then wait "$!"; fi
+if [ "$code" -eq 124 ]; then echo "dcgmi did not end within $0 s"; fi
 """
-DIAGNOSTICS = Check("DCGM", ("sh", "-c", _DIAG), _has_gpus, dcgm)
-"""DCGM uses the GPUs, so no job may run meanwhile. dcgmi needs its service, which images do not start."""
+DIAGNOSTICS = Check("DCGM", ("sh", "-c", _DIAG, str(DCGMI_S)), _has_gpus, dcgm)
+"""DCGM uses the GPUs, so no job may run meanwhile. dcgmi needs its service, which images do not start. At SIGTERM dcgmi
+stops the tests, which its service runs (DCGM's dcgmi/Diag.cpp: handle_signal_during_diag)."""
+PROCESSES = Check(
+    "processes", ("nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"), _has_gpus, processes
+)
+"""DCGM fails on a GPU that a process uses."""
 
 
 def diagnosed(answer: Answer) -> bool:

@@ -3,15 +3,24 @@
 The program on a broken GPU fails within seconds, and its job with it. Slurm requeues only a job that still runs, so
 this program must act at once. Other jobs of the node continue, and so does a job that shrinks with its nodes
 (--no-kill).
+
+While slurmctld does not answer, for example because the head node is being replaced, this program repeats its commands.
+slurmctld then learns at the same time that the job's script has failed, so a script that failed after the GPU broke is
+requeued too.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
+import queue
 import re
 import subprocess
+import threading
+import time
 from collections.abc import Callable, Iterable
-from datetime import datetime, timezone
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from gpucluster_node import scripts, slurm
@@ -22,33 +31,88 @@ log = logging.getLogger("health")
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 FOLLOW = ("journalctl", "--dmesg", "--follow", "--lines=0", "--output=cat")
 """Without --grep, which with --lines implies --reverse (journalctl(1))."""
+LONGEST_S = 3600.0
+"""How long a command is repeated. slurmstepd of Slurm 23.11 reports the end of a job's script for as long (mgr.c:
+MAX_RETRY), and Slurm forgets a job an hour after its end (MinJobAge)."""
+PAUSES_S = (1.0, 2.0, 5.0, 10.0, 20.0)
+LONGEST_PAUSE_S = 30.0
+LATE = timedelta(seconds=5)
+"""So long after a fault, slurmctld may already know that the job's script has failed."""
 
 GPUS = Path("/proc/driver/nvidia/gpus")
 _MINOR = re.compile(r"^Device Minor:\s*(\d+)", re.MULTILINE)
 
 
-def follow(lines: Iterable[str]) -> None:
-    """Handles each fault once. After an error the driver logs others, of the same GPU or of the whole node."""
-    known = set[xid.Fault]()
-    for fault in (fault for line in lines for fault in xid.faults(line)):
-        if fault not in known:
-            drain_and_requeue(fault, first=not known)
-            known.add(fault)
-
-
-def drain_and_requeue(fault: xid.Fault, *, first: bool = True) -> None:
+@dataclass(frozen=True)
+class Seen:
+    fault: xid.Fault
+    at: datetime
+    """With a time zone."""
+    first: bool = True
     """Only the first fault drains the node, so that it stays the node's reason: later faults follow from it."""
-    why = look.reason([fault.description])
+
+
+def follow(lines: Iterable[str]) -> None:
+    """Handles each fault once. After an error the driver logs others, of the same GPU or of the whole node. Another
+    thread reads the lines meanwhile: it knows when each fault came."""
+    seen: queue.SimpleQueue[Seen | None] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(lines, seen), daemon=True).start()
+    while each := seen.get():
+        drain_and_requeue(each)
+
+
+def _read(lines: Iterable[str], seen: queue.SimpleQueue[Seen | None]) -> None:
+    known = set[xid.Fault]()
+    try:
+        for fault in (fault for line in lines for fault in xid.faults(line)):
+            if fault not in known:
+                seen.put(Seen(fault, datetime.now(timezone.utc), first=not known))
+                known.add(fault)
+    finally:
+        seen.put(None)
+
+
+def drain_and_requeue(seen: Seen) -> None:
+    why = look.reason([seen.fault.description])
     log.info("%s", why)
-    if first:
-        _try(lambda: look.drain(why), "drain")
-    if fault.reach == "none":
-        return
-    jobs: list[slurm.Running] = []
-    _try(lambda: jobs.extend(slurm.running_on(look.own_name())), "its jobs")
-    for job in jobs:
-        if not scripts.shrinks(scripts.text(job)) and (fault.reach == "node" or _has(job, fault.gpu)):
-            _rerun(job, why)
+    if seen.first:
+        _until_answered(lambda: look.drain(why), "drain")
+    if seen.fault.reach != "none":
+        _until_answered(lambda: _rerun_jobs(seen, why), "its jobs")
+
+
+def _until_answered(do: Callable[[], None], what: str) -> None:
+    """Repeats it while slurmctld does not answer. The check after the job drains the node too."""
+    until = time.monotonic() + LONGEST_S
+    for pause_s in itertools.chain(PAUSES_S, itertools.repeat(LONGEST_PAUSE_S)):
+        try:
+            do()
+        except slurm.UnansweredError as error:
+            log.warning("%s: %s", what, error)
+        except slurm.SlurmError as error:
+            log.warning("%s: %s", what, error)
+            return
+        else:
+            return
+        if time.monotonic() > until:
+            return
+        time.sleep(pause_s)
+
+
+def _rerun_jobs(seen: Seen, why: str) -> None:
+    """Without an answer, slurmctld may have requeued a job. It is called again then, and asks which jobs are left."""
+    for job in _jobs(seen.at):
+        if not scripts.shrinks(scripts.text(job)) and (seen.fault.reach == "node" or _has(job, seen.fault.gpu)):
+            _rerun(job, why, seen.at)
+
+
+def _jobs(since: datetime) -> list[slurm.Running]:
+    """Slurm also requeues a job that has failed (job_mgr.c: _job_requeue_op)."""
+    node = look.own_name()
+    running = slurm.running_on(node)
+    is_late = datetime.now(timezone.utc) - since > LATE
+    failed = slurm.failed_on(node, since) if is_late else []
+    return list({job.run: job for job in (*running, *failed)}.values())
 
 
 def _has(job: slurm.Running, gpu: str) -> bool:
@@ -69,17 +133,19 @@ def device_file(gpu: str) -> str:
     return ""
 
 
-def _rerun(job: slurm.Running, why: str) -> None:
+def _rerun(job: slurm.Running, why: str, at: datetime) -> None:
     """The comment becomes the reason in the job's result (gpucluster_job/ending.py)."""
-    comment = f"run {job.restarts}: {look.own_name()} was lost: {why} at {datetime.now(timezone.utc):{TIME}}"
+    comment = f"run {job.restarts}: {look.own_name()} was lost: {why} at {at:{TIME}}"
     _try(lambda: slurm.comment(job.job_id, comment), f"comment job {job.job_id}")
     _try(lambda: slurm.job("requeue", job.job_id), f"requeue job {job.job_id}")
 
 
 def _try(do: Callable[[], None], what: str) -> None:
-    """An error of one Slurm command must not prevent the others. The check after the job drains the node too."""
+    """A refusal of one command must not prevent the others."""
     try:
         do()
+    except slurm.UnansweredError:
+        raise
     except slurm.SlurmError as error:
         log.warning("%s: %s", what, error)
 

@@ -2,13 +2,16 @@
 
 --drain: for Slurm's prolog and epilog. Drains a node that fails, with the reason; Slurm powers it down when its jobs
 have ended. Exit code 1 makes Slurm requeue the job (slurm.conf(5): Prolog, nohold_on_prolog_fail).
---diagnose: for `gpucluster doctor --node`. Prints one JSON object; runs DCGM's diagnostics too if no job runs here.
+--diagnose: for `gpucluster doctor --node`. Prints one JSON object; runs DCGM's diagnostics too if no job has the node.
+Drains a node whose GPUs fail them, in the same way.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -17,10 +20,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from gpucluster_node import slurm
-from gpucluster_node.health import checks, facts
+from gpucluster_node.health import aside, checks, facts
 from gpucluster_node.health.checks import Answer, Check
 
 LONGEST_REASON = 250
+STOP_S = 30.0
+"""How long DCGM may take to stop its tests."""
+NO_ROOM = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+_STEP = "health: storage: step="
 Started = subprocess.Popen[str] | OSError
 
 
@@ -66,7 +73,8 @@ def _start(argv: Sequence[str]) -> Started:
 def _answer(process: Started, until: float) -> Answer:
     """A process that waits for a broken driver cannot be killed. It is left running."""
     if isinstance(process, OSError):
-        return Answer(127, str(process))
+        why = f"it cannot be started: {process.strerror}"
+        return Answer(127, why, tried=process.errno not in NO_ROOM)
     try:
         text, errors = process.communicate(timeout=max(0.0, until - time.monotonic()))
     except subprocess.TimeoutExpired:
@@ -74,21 +82,41 @@ def _answer(process: Started, until: float) -> Answer:
         with suppress(subprocess.TimeoutExpired):
             process.communicate(timeout=1)
         return Answer(None)
+    except BaseException:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_S)
+        raise
     return Answer(process.returncode, text, errors)
 
 
 def diagnose(node: facts.Facts) -> dict[str, object]:
     """The object that `gpucluster doctor --node` shows."""
-    found, skipped = look(node), ""
-    if jobs := slurm.running_on(own_name()):
-        skipped = f"job {jobs[0].job_id} runs on it"
-    else:
-        for check, answer in ask(node, [checks.DIAGNOSTICS], checks.DIAGNOSTICS_S):
-            if checks.diagnosed(answer):
-                found[check.name] = judged(check, answer, node)
-            else:
-                skipped = answer.first_line
-    return {"ok": not any(found.values()), "checks": found, "skipped": skipped}
+    found = look(node)
+    skipped, drained = _test_gpus(node, found) if checks.DIAGNOSTICS.applies(node) else ("", "")
+    return {"ok": not any(found.values()), "checks": found, "skipped": skipped, "drained": drained}
+
+
+def _test_gpus(node: facts.Facts, found: dict[str, list[str]]) -> tuple[str, str]:
+    """Adds DCGM's faults to those found. Returns why DCGM did not run, and the reason with which it drained the node.
+    A node that somebody else has drained stays as it is."""
+    with aside.taken(own_name()) as place:
+        if hindrance := place.hindrance or _user_of_gpus(node):
+            return hindrance, ""
+        ((check, answer),) = ask(node, [checks.DIAGNOSTICS], checks.DIAGNOSTICS_S)
+        if not checks.diagnosed(answer):
+            return answer.first_line, ""
+        found[check.name] = judged(check, answer, node)
+        if not found[check.name] or not place.is_ours():
+            return "", ""
+        why = reason(found[check.name])
+        drain(why)
+        return "", why
+
+
+def _user_of_gpus(node: facts.Facts) -> str:
+    ((check, answer),) = ask(node, [checks.PROCESSES], checks.LIMIT_S)
+    return next(iter(judged(check, answer, node)), "")
 
 
 def drain(why: str) -> None:
@@ -106,8 +134,29 @@ def reason(faults: Sequence[str]) -> str:
     return f"health: {text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 1] + '…'}"
 
 
+def _is_explained(faults: Sequence[str]) -> bool:
+    """Whether only mounts are missing, and the prolog 10-storage has just drained the node and named the cause."""
+    if not all(fault.startswith(checks.STORAGE) for fault in faults):
+        return False
+    (node,) = slurm.nodes([own_name()])
+    return node.has("DRAIN") and node.reason.startswith(_STEP)
+
+
+def _end_on_signals() -> None:
+    """Python's own exit ends the drain. A further signal must not interrupt that."""
+
+    def end(number: int, frame: object) -> None:
+        for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(each, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(each, end)
+
+
 def main() -> int:
     if "--diagnose" in sys.argv[1:]:
+        _end_on_signals()
         print(json.dumps(diagnose(facts.load())))
         return 0
     faults = [fault for found in look(facts.load()).values() for fault in found]
@@ -115,7 +164,8 @@ def main() -> int:
         return 0
     print(reason(faults), flush=True)
     try:
-        drain(reason(faults))
+        if not _is_explained(faults):
+            drain(reason(faults))
     except slurm.SlurmError as error:
         print(f"Slurm drains this node without the reason: {error}", flush=True)
     return 1

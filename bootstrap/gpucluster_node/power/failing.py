@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta, timezone
@@ -29,9 +30,30 @@ up to 60 s. Slurm begins them when all nodes of the job have booted and the job 
 KEPT = timedelta(hours=1)
 CHECKED = "health: "
 """The reason of a node that failed a check begins with this."""
-NOT_ITS_TYPE = (f"{CHECKED}EC2 plans", f"{CHECKED}storage: ")
-"""Reasons that begin with these prove nothing about the hardware: EC2 will stop or reboot the node, or a mount is
-missing."""
+PLANNED = f"{CHECKED}EC2 plans"
+"""EC2 will stop or reboot a node with such a reason. The node has not failed."""
+STORAGE = f"{CHECKED}storage: "
+"""Such a reason proves nothing about the hardware: a file system cannot be mounted, or a program before a job hangs."""
+SHARED_STEPS = frozenset(
+    [
+        "beegfs",
+        "container_runtime",
+        "home_mount",
+        "job_lustre",
+        "job_ram",
+        "lustre_client",
+        "lustre_efa",
+        "munge",
+        "name",
+        "packages",
+        "ssh_trust",
+        "storage_mounts",
+        "users",
+    ]
+)
+"""Boot steps that need a file system, a secret, EC2's tags or packages, which all types share: their failure proves
+nothing about the hardware. The step efa has checked the EFA interfaces before lustre_efa configures them."""
+_STEP = re.compile(r"step=(\w+) ")
 
 
 @dataclass(frozen=True)
@@ -43,7 +65,8 @@ class Failure:
     at: datetime
     why: str
     counts: bool = True
-    """False once a later instance of the type has passed, or for instances from before a pause of the type."""
+    """False once a later instance of the type has passed, for instances from before a pause of the type, and if the
+    failure proves nothing about the type."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +135,7 @@ class Watch:
     def _failed(self, failure: Failure) -> None:
         paused = self._record.paused
         last = paused.get(failure.type)
-        counts = last is None or failure.launched > last.began
+        counts = _is_of_its_type(failure.why) and (last is None or failure.launched > last.began)
         failures = (*self._record.failures, replace(failure, counts=counts))
         if len([each for each in failures if each.type == failure.type and each.counts]) >= IN_A_ROW:
             failures = _uncounted(failures, failure.type)
@@ -139,10 +162,15 @@ def _why(node: slurm.Node, instance: ec2.Instance) -> str:
     """Empty for a node that has not failed. Slurm keeps a reason when the node gets a new instance, so a reason from
     before the launch does not count. A node that answers has recovered from its boot's error."""
     if node.reason.startswith(CHECKED) and node.reason_time and node.reason_time.astimezone() >= instance.launch_time:
-        return "" if node.reason.startswith(NOT_ITS_TYPE) else node.reason
+        return "" if node.reason.startswith(PLANNED) else node.reason
     if instance.boot_failure and node.has("DOWN", "POWERING_UP", "POWER_UP", "NOT_RESPONDING"):
         return instance.boot_failure
     return ""
+
+
+def _is_of_its_type(why: str) -> bool:
+    step = _STEP.match(why)
+    return not why.startswith(STORAGE) and not (step and step[1] in SHARED_STEPS)
 
 
 def _is_in_service(node: slurm.Node) -> bool:
@@ -161,7 +189,7 @@ def pauses(now: datetime, path: Path = PATH) -> dict[str, str]:
 
 
 def _sentence(record: Record, type_: str, pause: Pause) -> str:
-    last = [each.why for each in record.failures if each.type == type_][-1:]
+    last = [each.why for each in record.failures if each.type == type_ and _is_of_its_type(each.why)][-1:]
     because = f", the last one with: {last[0]}" if last else ""
     failed = f"{IN_A_ROW * pause.number} of its instances failed in a row"
     return f"launches of {type_} pause until {pause.until:%H:%M:%S} UTC, because {failed}{because}"

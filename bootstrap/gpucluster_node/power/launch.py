@@ -55,17 +55,33 @@ LACKING = frozenset(
 """EC2 has no capacity now, and may have some in a minute."""
 _FINAL = ("Insufficient", "Max", "Reservation", "Spot", "Unfulfillable", "Unsupported")
 """Prefixes of codes for missing capacity. EC2 returns some as server errors, HTTP 500, which SDKs repeat."""
+REFUSED = "UnauthorizedOperation"
+BUDGET_STOP = "AWS Budgets may have stopped launches (to allow them, raise budget.monthly_usd and run `gpucluster up`)"
+"""AWS Budgets forbids the head node's role to launch (stacks/budget.py). It counts the head node, disks and taxes too,
+so it may do that before the head node's own count reaches the limit (`limits`)."""
 
 HandOver = Callable[[Mapping[str, ec2.Instance]], None]
 """Called with node -> instance."""
+StillWanted = Callable[[Sequence[str]], Sequence[str]]
+"""Asks Slurm and changes nothing. Called with nodes; returns those that are still wanted."""
+
+
+class NotWantedError(Exception):
+    """The call was not served before its nodes, or some of them, were no longer wanted."""
 
 
 @dataclass
 class Launched:
-    """left: nodes for which no type had capacity. why: EC2's messages, by type."""
+    """left: nodes for which no type had capacity. why: EC2's messages, by type. may_be_stopped: whether AWS Budgets
+    stops the cluster's launches at its limit."""
 
     left: list[str] = field(default_factory=list)
     errors: list[tuple[fleet.LaunchTemplate, Exception]] = field(default_factory=list)
+    may_be_stopped: bool = False
+
+    @property
+    def is_abandoned(self) -> bool:
+        return any(isinstance(error, NotWantedError) for _, error in self.errors)
 
     @property
     def lacks_capacity(self) -> bool:
@@ -73,7 +89,9 @@ class Launched:
 
     @property
     def why(self) -> str:
-        return "; ".join(f"{brief(error)} ({template.instance_type})" for template, error in self.errors)
+        said = "; ".join(f"{brief(error)} ({template.instance_type})" for template, error in self.errors)
+        refused = any(error_code(error) == REFUSED for _, error in self.errors)
+        return f"{BUDGET_STOP}: {said}" if refused and self.may_be_stopped else said
 
 
 class Launcher:
@@ -95,13 +113,20 @@ class Launcher:
         self._calls = itertools.count()
 
     def launch(
-        self, nodes: Sequence[str], templates: Sequence[fleet.LaunchTemplate], hand_over: HandOver, *, together: bool
+        self,
+        nodes: Sequence[str],
+        templates: Sequence[fleet.LaunchTemplate],
+        hand_over: HandOver,
+        *,
+        together: bool,
+        wanted: StillWanted = lambda nodes: nodes,
     ) -> Launched:
         """Uses the first type with capacity. together: all nodes on one type, or none. hand_over: takes the instances
-        of a call before the next call, which may be throttled for longer than a boot waits for its name."""
-        found = Launched(left=list(nodes))
+        of a call before the next call, which may be throttled for longer than a boot waits for its name. wanted: asked
+        before a call is repeated."""
+        found = Launched(left=list(nodes), may_be_stopped=self._cluster.monthly_usd is not None)
         for template in templates:
-            error = self._on(template, found, hand_over, together)
+            error = self._on(template, found, hand_over, together, wanted)
             if error:
                 log.warning("%s: %s (%s)", ",".join(found.left), error, template.instance_type)
                 found.errors.append((template, error))
@@ -110,15 +135,20 @@ class Launcher:
         return found
 
     def _on(
-        self, template: fleet.LaunchTemplate, found: Launched, hand_over: HandOver, together: bool
+        self,
+        template: fleet.LaunchTemplate,
+        found: Launched,
+        hand_over: HandOver,
+        together: bool,
+        wanted: StillWanted,
     ) -> Exception | None:
         """Launches as many of the remaining nodes as one type has capacity for; returns EC2's error for the others."""
         size = len(found.left) if together else min(len(found.left), MOST_AT_ONCE)
         while found.left:
             nodes = found.left[:size]
             try:
-                instances = self._run(template, nodes, len(nodes) if together else 1)
-            except AWS_ERRORS as caught:
+                instances = self._run(template, nodes, len(nodes) if together else 1, wanted)
+            except (*AWS_ERRORS, NotWantedError) as caught:
                 error: Exception = caught
                 if together or size == 1 or not self._is_full(error, nodes[0]):
                     return error
@@ -128,12 +158,18 @@ class Launcher:
             hand_over(dict(zip(nodes, instances, strict=False)))
         return None
 
-    def _run(self, template: fleet.LaunchTemplate, nodes: Sequence[str], least: int) -> list[ec2.Instance]:
-        """A repeated call has the same token: EC2 launches once, even if its answer was lost."""
+    def _run(
+        self, template: fleet.LaunchTemplate, nodes: Sequence[str], least: int, wanted: StillWanted
+    ) -> list[ec2.Instance]:
+        """A repeated call has the same token: EC2 launches once, even if its answer was lost. Slurm is asked right
+        before the call, so that no instance is launched for a job that was cancelled during the pause."""
         token = ec2.client_token(f"{self._attempt}-{next(self._calls)}", nodes, template)
         give_up_at = self.clock() + PATIENCE_S
+        is_rejected = True
         for failures in itertools.count(1):
             CALLS.take()
+            if failures > 1:
+                _check_wanted(len(wanted(nodes)), len(nodes), is_rejected)
             try:
                 return ec2.launch(self._client(), template, least, len(nodes), token)
             except AWS_ERRORS as error:
@@ -142,6 +178,7 @@ class Launcher:
                     raise
                 log.info("%s: will retry: %s", ",".join(nodes), brief(error))
                 self.waits(nodes, f"{brief(error)}; the head node retries within {rates.LONGEST_PAUSE_S:.0f} s")
+                is_rejected = is_rejected and _is_rejected(error)
             self.sleep(rates.pause_s(failures))
         raise AssertionError("endless")
 
@@ -166,10 +203,25 @@ class Launcher:
         return True
 
 
+def _check_wanted(left: int, nodes: int, is_rejected: bool) -> None:
+    """left: how many of the call's nodes are still wanted. is_rejected: EC2 has certainly not launched yet. Then a new
+    call may be for fewer nodes. Otherwise the call stays the same: a new one could launch a second time, and the same
+    token with another number is an error (IdempotentParameterMismatch in EC2's guide, ec2-api-idempotency). If no node
+    is wanted, the call is abandoned in any case: reconcile terminates what it may have launched."""
+    if left == 0 or (is_rejected and left < nodes):
+        raise NotWantedError(f"{nodes - left} of {nodes} nodes are no longer wanted")
+
+
 def _is_unserved(error: Exception) -> bool:
     """EC2 throttles the call, is unavailable or does not answer, or the credentials have expired. That says nothing
     about the request."""
-    return is_throttled(error) or has_expired(error) or http_status(error) in (None, 503)
+    return _is_rejected(error) or http_status(error) in (None, 503)
+
+
+def _is_rejected(error: Exception) -> bool:
+    """EC2 throttles the call, or the credentials have expired: EC2 has certainly not launched. After other errors it
+    may have."""
+    return is_throttled(error) or has_expired(error)
 
 
 def _is_fault(error: Exception) -> bool:

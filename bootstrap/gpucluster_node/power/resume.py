@@ -3,8 +3,9 @@
 usage: resume HOSTLIST [again]. The file SLURM_RESUME_FILE lists the nodes of each job. With `again` the program repeats
 the launch of one that was killed. The nodes of a job are launched together or not at all. Jobs of one node share a
 call, which may launch some of the nodes. If EC2 lacks capacity, the program repeats the launch every 15 s, as long as a
-job waits for it. It sets nodes that it could not launch DOWN, with EC2's code and message as the reason. During a
-launch, `in_flight` lists the nodes and why they wait. Nodes that another program is launching are left to it.
+job waits for it. If EC2 throttles or does not answer, the program repeats the call under the same condition. It sets
+nodes that it could not launch DOWN, with EC2's code and message as the reason. During a launch, `in_flight` lists the
+nodes and why they wait. Nodes that another program is launching are left to it.
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ class Resume:
         """After any error it sets nodes DOWN that were not launched: Slurm would show them as powering up until its
         timeout."""
         left = list(group.nodes)
+        together = group.job_id is not None
 
         def keep(instances: Mapping[str, ec2.Instance]) -> None:
             left[:] = [node for node in left if node not in instances]
@@ -113,8 +115,8 @@ class Resume:
                     continue
                 with self._limits.one_at_a_time(group.partition):
                     room = self._limits.room(group.partition, usable)
-                    paid = room.of(left, together=group.job_id is not None)
-                    found = self._launcher.launch(paid, usable, keep, together=group.job_id is not None)
+                    paid = room.of(left, together=together)
+                    found = self._launcher.launch(paid, usable, keep, together=together, wanted=self._wanted)
                 if found.left or not left:
                     if not self._waits(group.partition, found, left, since):
                         return
@@ -149,7 +151,7 @@ class Resume:
         if not found.left:
             turns.succeeded()
             return False
-        if self._launcher.wait_for_room(client("ec2"), found, since):
+        if found.is_abandoned or self._launcher.wait_for_room(client("ec2"), found, since):
             left[:] = self._still_wanted(left)
             return bool(left)
         count(partition, found)
@@ -211,6 +213,15 @@ class Resume:
             log.info("%s: Slurm no longer powers them up", ",".join(others))
             self._record.done(others)
         return [node for node in nodes if node in asked_for]
+
+    def _wanted(self, nodes: Sequence[str]) -> list[str]:
+        """The nodes that `_still_wanted` would keep. It changes nothing, because EC2 may be launching the others."""
+        try:
+            found = slurm.nodes(nodes)
+        except slurm.SlurmError as error:
+            log.warning("%s: still needed: %s", ",".join(nodes), error)
+            return list(nodes)
+        return [node.name for node in found if _is_asked_for(node) and not self._is_idle(node)]
 
     def _is_idle(self, node: slurm.Node) -> bool:
         return node.has("IDLE") and node.name not in self._cluster.always_on()
@@ -289,6 +300,7 @@ class Resume:
         return failed
 
     def _publish(self, addresses: Mapping[str, str]) -> None:
+        """DNS is written first. If that fails, Slurm has no address of an instance that is then terminated."""
         self._records.put(addresses)
         slurm.set_addresses(addresses)
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from gpucluster_node import ec2, fleet, refusals, slurm
@@ -109,8 +111,17 @@ def put(cloudwatch: Any, data: Sequence[Datum]) -> None:
         cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=list(batch))
 
 
+def has_disk(device: int, devices: Path = Path("/sys/dev/block")) -> bool:
+    """device: `st_dev` of a mounted path. Without its disk, the kernel keeps the mount and may answer `stat`."""
+    on_disk = os.major(device) != 0 and devices.is_dir()
+    return not on_disk or (devices / f"{os.major(device)}:{os.minor(device)}").exists()
+
+
 def look(cluster: fleet.Fleet, usd_per_hour: Mapping[str, float]) -> View:
-    """Raises SlurmError if slurmctld does not answer; then the caller sends no heartbeat either."""
+    """Raises SlurmError if slurmctld does not answer, and OSError without the data volume; then the caller sends no
+    heartbeat either."""
+    if not has_disk(os.stat(cluster.state).st_dev):
+        raise OSError("the data volume is gone: EC2 has detached it from this head node")
     nodes, jobs = slurm.nodes(), slurm.jobs()
     running = _instances(client("ec2"), cluster)
     return View(count_nodes(cluster, nodes), count_jobs(jobs), Counter(), prices(running, usd_per_hour))

@@ -7,10 +7,10 @@ import sys
 import click
 
 from gpucluster.cluster.plan import Bill, bill, lines, where_and_when
-from gpucluster.config import PARAMETER_SERVERS, ClusterConfig
+from gpucluster.config import ClusterConfig
 from gpucluster.errors import UsageError
 from gpucluster.job.spec import JobSpec, seconds_of
-from gpucluster.layout import expand
+from gpucluster.layout import Layout, expand
 
 
 def tell_price(old: ClusterConfig | None, new: ClusterConfig, *, ask: bool) -> None:
@@ -38,17 +38,18 @@ def sentence(config: ClusterConfig, bill: Bill) -> str:
     )
 
 
-def of_job(config: ClusterConfig, spec: JobSpec, server_nodes: int) -> str | None:
+def of_job(layout: Layout, spec: JobSpec, server_nodes: int) -> str | None:
     """The on-demand price of its nodes; None if a price is unknown or the nodes are already paid for."""
-    by_name = {line.name: line for line in lines(expand(config))}
-    line, servers = by_name.get(spec.partition or ""), by_name.get(PARAMETER_SERVERS)
+    by_name = {line.name: line for line in lines(layout)}
+    line = by_name.get(spec.partition or "")
+    servers = by_name[layout.servers.name] if layout.servers else None
     if line is None or not line.usd_per_node_hour:
         return None
     an_hour = line.usd_per_node_hour * spec.nodes
     an_hour += (servers.usd_per_node_hour or 0.0) * server_nodes if servers else 0.0
     whole = f", ${an_hour * seconds_of(spec.time) / 3600:.2f} within its time limit" if spec.time else ""
     types = [*line.instance_types, *(servers.instance_types if servers and server_nodes else ())]
-    return f"price: at most ${an_hour:.2f} an hour while it runs{whole} ({where_and_when(config.region, types)})"
+    return f"price: at most ${an_hour:.2f} an hour while it runs{whole} ({where_and_when(layout.config.region, types)})"
 
 
 def _range(bill: Bill) -> tuple[float | None, float | None]:

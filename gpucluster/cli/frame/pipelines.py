@@ -14,6 +14,7 @@ from gpucluster.cli.frame import dry_run as shown
 from gpucluster.cli.frame import following, tree
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
+from gpucluster.cli.frame.warn import warn
 from gpucluster.errors import GpuClusterError, UsageError
 from gpucluster.head.remote import Remote
 from gpucluster.job import pipeline
@@ -32,10 +33,10 @@ def run(context: CliContext, path: Path, flags: Sequence[str], *, force: bool, d
     config = layout.config
     found = pipeline.load(layout, path)
     if dry_run:
-        for step in found.steps:
-            shown.show(prepare.of(layout, step.spec, step.file, {}))
+        shown.show(*(prepare.of(layout, step.spec, step.file, {}) for step in found.steps))
         return 0
     ready = [submission.make_ready(step, layout, os.environ, force=force) for step in found.steps]
+    warn(warning for each in ready for warning in each.warnings)
     with head(context, config) as remote:
         done = _submit(context, config, remote, found, ready)
         labels = {each.step.name: f"job {each.job_id} {_how(each)}" for each in done}

@@ -70,15 +70,34 @@ def split(words: tuple[str, ...]) -> tuple[Path | None, dict[str, Any]]:
 
 
 def unknown_option(got: str, known: list[str], ctx: click.Context) -> UsageError:
-    from gpucluster.job import sbatch_options
-
-    name = got.removeprefix("--")
-    if key := sbatch_options.owned_by(name):
-        hint = f"use {key} instead"
-    elif name in sbatch_options.PASSED_ON:
-        hint = f"pass it to sbatch: --sbatch-args={got}=…"
-    else:
-        hint = did_you_mean(got, [each for each in known if each != "--help"]) or (
-            f"options of the program come after it: {ctx.info_name} [OPTIONS] -- python train.py {got} …"
-        )
+    call = f"{ctx.info_name} [OPTIONS] -- python train.py"
+    others = [each for each in known if each != "--help"]
+    hint = _of_sbatch(got, known, call) or did_you_mean(
+        got, others, f"options of the program come after it: {call} {got} …"
+    )
     return UsageError(f"no such option: {got}", hint)
+
+
+def _of_sbatch(got: str, known: list[str], call: str) -> str | None:
+    """What to write instead of an option that only sbatch has. None for any other option."""
+    from gpucluster.job import sbatch_options
+    from gpucluster.job.load import flag_of
+
+    name = got.removeprefix("--").replace("_", "-")
+    if name in sbatch_options.PASSED_ON:
+        if "--sbatch-args" in known:
+            return f"pass it to sbatch: --sbatch-args=--{name}=…"
+        return f"{sbatch_options.hint(name)} in job.yaml"
+    key = sbatch_options.owned_by(name)
+    if key is None:
+        return _why(sbatch_options.WHY.get(name, ""), known)
+    if key == "command":
+        return f"write it into the command, after the options: {call}"
+    flag = "--no-exclusive" if name == "oversubscribe" else flag_of(key)
+    return f"use {flag} instead" if flag in known else f"write {key} in job.yaml"
+
+
+def _why(text: str, known: list[str]) -> str | None:
+    """The reason why no verb has the option. None if it names an option that this verb lacks."""
+    named = [word for word in text.split() if word.startswith("--")]
+    return text if text and all(word in known for word in named) else None

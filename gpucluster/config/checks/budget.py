@@ -28,11 +28,11 @@ def one_hour(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
 
 
 @validator(
-    "budget-stop-tells-someone",
+    "budget-stop-has-email",
     "https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_budgets_CreateBudgetAction.html: "
     "Subscribers, 1 to 11",
 )
-def stop_tells_someone(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
+def stop_has_email(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
     """at_limit: stop-launches needs an e-mail address: a budget's action needs a subscriber."""
     if budget.at_limit == "stop-launches" and budget.email is None:
         yield Finding(
@@ -41,14 +41,14 @@ def stop_tells_someone(budget: Budget, path: Path, config: ClusterConfig) -> Fin
 
 
 @validator(
-    "budget-tells-someone",
+    "budget-has-email",
     "https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_budgets_CreateBudget.html: "
     "NotificationsWithSubscribers",
     level="warning",
 )
-def tells_someone(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
-    """A budget with at_limit: tell has an e-mail address."""
-    if budget.at_limit == "tell" and budget.email is None:
+def has_email(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
+    """A budget with at_limit: notify has an e-mail address."""
+    if budget.at_limit == "notify" and budget.email is None:
         yield Finding(path, "notifies nobody: it only appears in the billing console", "set budget.email", at="key")
 
 

@@ -12,23 +12,17 @@ validator = Validators("Placement groups")
 OTHER_STRATEGIES = ("spread", "partition", "precision-time")
 
 
-def _own(nodes: Partition | ParameterServers) -> str:
-    """The value that makes the stack create a group."""
-    return "shared" if isinstance(nodes, ParameterServers) else "cluster"
-
-
 @validator(
     "placement-group-not-a-strategy",
     "AWS::EC2::PlacementGroup Strategy: cluster, partition, spread or precision-time",
 )
 def not_a_strategy(nodes: Partition | ParameterServers, path: Path, config: ClusterConfig) -> Findings:
     """A placement group is not named after a strategy of EC2, such as spread, that placement_group does not accept."""
-    own = _own(nodes)
-    if nodes.placement_group in {*OTHER_STRATEGIES, "cluster"} - {own}:
+    if nodes.placement_group in {*OTHER_STRATEGIES, "cluster"} - {nodes.own_group}:
         yield Finding(
             (*path, "placement_group"),
             f"{nodes.placement_group!r} is a strategy of EC2, and would be taken for a group's name",
-            f"write {own}, none or the name of a group that exists",
+            f"write {nodes.own_group}, none or the name of a group that exists",
         )
 
 
@@ -38,7 +32,7 @@ def not_a_strategy(nodes: Partition | ParameterServers, path: Path, config: Clus
 )
 def not_misspelt(nodes: Partition | ParameterServers, path: Path, config: ClusterConfig) -> Findings:
     """A placement group's name is not a misspelt cluster, none or (for parameter servers) shared."""
-    meant = _nearly(nodes.placement_group, (_own(nodes), "none"))
+    meant = _nearly(nodes.placement_group, (nodes.own_group, "none"))
     if meant:
         yield Finding(
             (*path, "placement_group"),

@@ -1,4 +1,5 @@
-"""The interface of all kinds of storage. No other module refers to a kind by name."""
+"""The interface of all kinds of storage, for code that treats all mounts alike. Code about what only one kind has names
+that kind."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Protocol
@@ -69,6 +70,11 @@ class Mount(Section):
     def outlives_jobs(self) -> bool:
         """Files of earlier jobs stay."""
         return True
+
+    @property
+    def lost_with_head(self) -> bool:
+        """Its files are lost when another instance becomes the head node."""
+        return False
 
     @property
     def deleted_with_cluster(self) -> bool | None:

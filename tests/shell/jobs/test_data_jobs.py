@@ -16,6 +16,7 @@ import pytest
 from gpucluster.config import loads
 from gpucluster.data.run import Options
 from gpucluster.errors import UsageError
+from gpucluster.layout import expand
 from gpucluster.submission.shard_array import request, submit, with_own_lists
 from tests.in_process import InProcessRemote
 
@@ -27,6 +28,7 @@ partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]
 storage: [{mount: /fsx, type: fsx-lustre, deployment: scratch-2, capacity_gib: 1200}]
 s3_access: [{uri: "s3://bucket/raw"}, {uri: "s3://bucket/shards", access: read-write}]
 """
+LAYOUT = expand(loads(CONFIG))
 # Runs jobs immediately, as Slurm does when nodes are free.
 SBATCH = r"""#!/usr/bin/env bash
 echo "$*" >>"$STUBS/calls"
@@ -132,7 +134,7 @@ def run(images: Path, parts: int, **given: Any) -> dict[str, str]:
     shared = config.storage[0].model_copy(update={"mount": str(images.parent)})
     config = config.model_copy(update={"storage": (shared,)})
     options = Options(str(images), str(images.parent / "out"), {"": 7}, workers=1, **given)
-    done = submit(InProcessRemote(), request(options, parts, None, config))
+    done = submit(InProcessRemote(), request(options, parts, None, expand(config)))
     result = json.loads(Path(done.folder, "result.json").read_text())
     assert result["job_id"] == done.job_id == "3"
     return {"log": Path(done.folder, "log.txt").read_text(), **result}
@@ -189,9 +191,9 @@ def test_local_exclude_lists_are_uploaded_and_jobs_read_remote_ones(tmp_path: Pa
     lists = (f"{tmp_path}/own.txt", "/fsx/out/.unfinished/bad.txt", "s3://bucket/raw/bad.txt")
     given = with_own_lists(Options("/fsx/a", "/fsx/out", {"": 1}, exclude_from=lists))
     assert (given.exclude, given.exclude_from) == (("a.jpg",), lists[1:])
-    assert request(given, 2, None, loads(CONFIG))
+    assert request(given, 2, None, LAYOUT)
     with pytest.raises(UsageError, match="--exclude: jobs of Test cannot reach nowhere.txt"):
-        request(replace(given, exclude_from=("nowhere.txt",)), 2, None, loads(CONFIG))
+        request(replace(given, exclude_from=("nowhere.txt",)), 2, None, LAYOUT)
 
 
 def test_a_plan_that_fails_stops_all_parts(images: Path, jobs: Path) -> None:
@@ -218,21 +220,22 @@ def test_another_data_set_in_the_target_is_no_success(images: Path, jobs: Path) 
         ("/data", "/fsx/out", "SRC: jobs of Test cannot reach /data; shared: /home, /fsx"),
         ("src", "/fsx/out", "SRC: jobs of Test cannot reach src"),
         ("/fsx/a", "/fsxx/out", "DST: jobs of Test cannot reach /fsxx/out"),
+        ("/fsx/../a", "/fsx/out", "SRC: jobs of Test cannot reach /fsx/../a"),
         ("s3://bucket/other", "/fsx/out", "reach s3://bucket/other; s3_access: s3://bucket/raw, s3://bucket/shards"),
         ("s3://bucket/raw/a", "s3://bucket/raw/b", "s3://bucket/raw/b; s3_access with read-write: s3://bucket/shards"),
     ],
 )
 def test_paths_that_jobs_cannot_reach_are_refused(source: str, target: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        request(Options(source, target, {"": 1}), 2, None, loads(CONFIG))
+        request(Options(source, target, {"": 1}), 2, None, LAYOUT)
 
 
 def test_jobs_get_the_role_of_s3_access_and_a_known_partition() -> None:
-    config, options = loads(CONFIG), Options("s3://bucket/raw", "s3://bucket/shards/a", {"": 1})
-    environment = request(options, 2, "train", config).files["environment.sh"].text
+    options = Options("s3://bucket/raw", "s3://bucket/shards/a", {"": 1})
+    environment = request(options, 2, "train", LAYOUT).files["environment.sh"].text
     assert "AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:9911/credentials" in environment
     with pytest.raises(UsageError, match="has no partition 'tiran'"):
-        request(options, 2, "tiran", config)
+        request(options, 2, "tiran", LAYOUT)
 
 
 @pytest.mark.parametrize("made", [True, False])

@@ -12,8 +12,11 @@ import pytest
 from gpucluster.cli import doctor, main
 from gpucluster.head.remote import Completed
 
-HEALTHY = {"ok": True, "checks": {"GPUs": [], "DCGM": []}, "skipped": ""}
-ILL = {"ok": False, "checks": {"GPUs": ["nvidia-smi lists 7 of 8 GPUs"], "EFA": []}, "skipped": "job 7 runs on it"}
+HEALTHY = {"ok": True, "checks": {"GPUs": [], "DCGM": []}, "skipped": "", "drained": ""}
+ILL = {"ok": False, "checks": {"GPUs": ["nvidia-smi lists 7 of 8 GPUs"], "EFA": []}, "skipped": "job 7 has the node"}
+"""As a node says it that booted with an older version."""
+MEMORY = "dcgmi diag: GPU Memory: Fail - GPU: 0"
+DCGM = {"ok": False, "checks": {"GPUs": [], "DCGM": [MEMORY]}, "skipped": "", "drained": ""}
 
 
 class Head:
@@ -49,8 +52,24 @@ def test_a_broken_node_says_what_and_what_to_do(answer: Head, capsys: pytest.Cap
     assert main(["doctor", "--node", "train-2"]) == 1
     first, second, skipped, advice = capsys.readouterr().out.splitlines()
     assert (first, second) == ("broken   GPUs  nvidia-smi lists 7 of 8 GPUs", "ok       EFA")
-    assert skipped == "DCGM's diagnostics did not run: job 7 runs on it"
+    assert skipped == "DCGM's diagnostics did not run: job 7 has the node"
+    assert advice.startswith("if this lasts, train-2 fails its next job's check and is replaced then; ")
     assert "scontrol update nodename=train-2 state=power_down_asap" in advice
+
+
+def test_a_node_whose_gpus_fail_dcgm_is_drained_already(answer: Head, capsys: pytest.CaptureFixture[str]) -> None:
+    answer.done = Completed(0, json.dumps(DCGM | {"drained": f"health: {MEMORY}"}), "")
+    assert main(["doctor", "--node", "train-2"]) == 1
+    *_, advice = capsys.readouterr().out.splitlines()
+    assert advice.startswith("train-2 is drained: its instance is terminated") and "scontrol" not in advice
+
+
+def test_no_jobs_check_finds_what_only_dcgm_finds(answer: Head, capsys: pytest.CaptureFixture[str]) -> None:
+    """Somebody else has drained the node, or it booted with an older version."""
+    answer.done = Completed(0, json.dumps(DCGM), "")
+    assert main(["doctor", "--node", "train-2"]) == 1
+    *_, advice = capsys.readouterr().out.splitlines()
+    assert "its next job's check" not in advice and "state=power_down_asap reason=health` replaces it" in advice
 
 
 def test_as_json(answer: Head, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from gpucluster.cli.frame import connection
 from gpucluster.following import jobs
 from gpucluster.head.remote import Completed
 from gpucluster.measure import runs
-from gpucluster.submission import submit
+from gpucluster.submission import inputs, submit
 from tests.in_process import InProcessRemote
 
 CLUSTER = """
@@ -200,3 +200,55 @@ def test_an_interrupted_bench_cancels_its_job_and_shows_what_it_has(bench, tmp_p
     assert (tmp_path / "bin" / "scancel.called").read_text().split()[-1] == "2"
     assert "job 2 cancelled" in err
     assert [len(each["runs"]) for each in json.loads(out.splitlines()[-1])["settings"]] == [1]
+
+
+def test_a_local_folder_is_uploaded_once_and_every_run_reads_it_there(bench, tmp_path):
+    data = tmp_path / "work" / "data"
+    data.mkdir()
+    (data / "a.tar").write_text("a")
+    there = tmp_path / "inputs" / inputs.read(data, "channels.train").digest
+    there.mkdir(parents=True)  # an earlier upload: there is no ssh here
+    (tmp_path / "work" / "job.yaml").write_text("command: [python, train.py]\nchannels: {train: ./data}\n")
+    code, _, err = bench("job.yaml", "--nodes", "1,2", "--repeats", "2")
+    assert code == 0, err
+    assert err.count(f"data: 1 file, 1 bytes: already on the cluster, in {there}\n") == 1
+    listed = [json.loads(path.read_text()) for path in (tmp_path / "jobs" / "by-id").glob("*/channels.json")]
+    assert [each["train"]["source"] for each in listed] == [str(there)] * 4
+
+
+def test_a_program_that_nodes_would_not_find_is_refused_before_anything_runs(bench, tmp_path):
+    words = ("--nodes", "1", "--", "python", "nosuch.py")
+    code, out, err = bench(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: command: no file nosuch.py in the workdir")
+    assert not (tmp_path / "jobs").exists()
+    code, out, err = bench("--dry-run", *words)
+    assert (code, len(out.splitlines())) == (0, 3)
+    assert err.startswith("warning: command: no file nosuch.py in the workdir")
+
+
+def test_the_warnings_of_submit_come_once_for_all_runs(bench, tmp_path):
+    (tmp_path / "work" / "out").symlink_to(tmp_path / "bin")
+    words = ("--repeats", "1", "--env", "HF_TOKEN=x", "--variant", "WANDB_API_KEY=y", "--", "python", "train.py")
+    code, _, err = bench(*words)
+    assert code == 0, err
+    assert [line.split(": ")[1] for line in err.splitlines() if line.startswith("warning: ")] == [
+        "--env HF_TOKEN",
+        f"the link out -> {tmp_path}/bin points outside the workdir",
+        "--env WANDB_API_KEY",
+    ]
+
+
+def test_a_missing_secret_is_reported_before_the_connection(bench, monkeypatch):
+    monkeypatch.delenv("TOKEN", raising=False)
+    monkeypatch.setattr(connection, "head", lambda *_: pytest.fail("it has connected"))
+    code, _, err = bench("--secrets", "TOKEN", "--", "python", "train.py")
+    assert (code, "secrets: TOKEN is not set" in err) == (2, True)
+
+
+def test_a_run_is_no_run_of_a_task(bench, tmp_path):
+    """It would be skipped, or continue from the state of the run before it."""
+    (tmp_path / "work" / "job.yaml").write_text("name: digits\ncommand: [python, train.py]\n")
+    assert bench("job.yaml", "--nodes", "1", "--repeats", "2")[0] == 0
+    assert len(scripts(tmp_path)) == 2
+    assert list((tmp_path / "jobs" / "by-id").glob("*/task.json")) == []

@@ -168,3 +168,8 @@ def test_there_are_examples_for_verbs_with_arguments() -> None:
         "forward",
         "ssh",
     }
+
+
+def test_the_help_of_data_shard_says_whose_paths_it_takes() -> None:
+    text = " ".join((COMMANDS["data shard"].help or "").split())
+    assert "Without --array, SRC and DST are paths on this machine." in text

@@ -54,7 +54,15 @@ def test_arguments_after_the_program_are_the_programs(submit, tmp_path, words, n
         (("python", "train.py", "--dry-run"), "write --dry-run before python; for the program, write -- before python"),
         (("--lr", "3", "python", "train.py"), "no such option: --lr\nhint: options of the program come after it"),
         (("--nice", "5", "python", "train.py"), "hint: pass it to sbatch: --sbatch-args=--nice=…"),
-        (("--gres", "gpu:8", "python", "train.py"), "no such option: --gres\nhint: use gpus_per_node instead"),
+        (("--gres", "gpu:8", "python", "train.py"), "no such option: --gres\nhint: use --gpus-per-node instead"),
+        (("--chdir", "a", "python", "train.py"), "no such option: --chdir\nhint: use --workdir instead"),
+        (("--oversubscribe", "python", "train.py"), "hint: use --no-exclusive instead"),
+        (("--wrap", "python train.py"), "hint: write it into the command, after the options: submit [OPTIONS] -- "),
+        (("--mail_user", "me", "python", "train.py"), "hint: pass it to sbatch: --sbatch-args=--mail-user=…"),
+        (("--error", "a", "python", "train.py"), "hint: the job's log, log.txt in its folder, has both streams"),
+        (("--open-mode", "append", "python", "train.py"), "hint: a requeued job appends to the same log.txt"),
+        (("--parsable", "python", "train.py"), "hint: submit reads what sbatch prints"),
+        (("--wait", "python", "train.py"), "hint: --follow waits for the job"),
         (("--nodse", "2", "--", "a"), "did you mean '--nodes'?"),
     ],
 )
@@ -212,6 +220,26 @@ def test_a_broken_job_file_has_one_error(submit, tmp_path, text, told):
     code, _, err = submit("job.yaml")
     assert (code, err.count("error:")) == (2, 1)
     assert told in err
+
+
+def test_submit_has_an_option_for_each_of_sbatchs_that_a_key_sets(submit):
+    said = {name: submit(f"--{name}")[2] for name, key in sbatch_options.KEYS.items() if key}
+    assert {name: err for name, err in said.items() if "in job.yaml" in err} == {}
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--gres", "hint: use --gpus-per-node instead\n"),
+        ("--mem", "hint: write mem in job.yaml\n"),
+        ("--nice", "hint: it is an option of sbatch: `sbatch_args: [--nice=…]` in job.yaml\n"),
+        ("--error", "hint: the job's log, log.txt in its folder, has both streams: `logs` and result.json read it\n"),
+        ("--wait", "hint: options of the program come after it: bench [OPTIONS] -- python train.py --wait …\n"),
+    ],
+)
+def test_bench_names_its_own_options_and_otherwise_keys_of_a_job_file(capsys, option, told):
+    assert main(["bench", option, "4", "--", "python", "train.py"]) == 2
+    assert capsys.readouterr().err == f"error: no such option: {option}\n{told}"
 
 
 def test_bench_lists_its_runs_as_json_and_takes_secrets(tmp_path: Path, monkeypatch, capsys):

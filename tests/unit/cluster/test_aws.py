@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import ClassVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,6 +13,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
+from gpucluster.cli import status
 from gpucluster.cluster import aws
 from gpucluster.config import loads
 from gpucluster.errors import AwsError, CloudError, NotDeployedError
@@ -49,9 +51,10 @@ def stack(status, outputs):
     return {"Stacks": [{"StackName": "Test", "CreationTime": "2026-01-01", "StackStatus": status, "Outputs": listed}]}
 
 
-def deployed(cloud, state="running"):
+def deployed(cloud, state="running", disks=None):
     cloud.stub("cloudformation", "describe_stacks", stack("CREATE_COMPLETE", OUTPUTS))
-    instance = {"InstanceId": "i-0123456789abcdef0", "State": {"Name": state}}
+    mapped = [{"Ebs": {"VolumeId": each, "Status": at}} for each, at in (disks or {}).items()]
+    instance = {"InstanceId": "i-0123456789abcdef0", "State": {"Name": state}, "BlockDeviceMappings": mapped}
     cloud.stub("ec2", "describe_instances", {"Reservations": [{"Instances": [instance]}]})
 
 
@@ -219,3 +222,30 @@ def test_a_record_beside_the_cluster_file_decides_where_the_cluster_is(tmp_path)
     assert found.endpoint_url == "http://127.0.0.1:1"
     with pytest.raises(AwsError, match=r"http://127.0.0.1:1.* does not answer"):
         found.stack_status()
+
+
+def test_status_tells_when_ec2_has_detached_the_data_volume(cloud, monkeypatch):
+    """The kernel still lists the mount, and `df` answers: the head node looks healthy."""
+    for disks, state in (
+        ({"vol-0": "attached", "vol-1": "attached"}, ""),
+        ({"vol-1": "attaching"}, ""),
+        ({"vol-0": "attached", "vol-1": "detaching"}, "detaching"),
+        ({"vol-0": "attached"}, "detached"),
+    ):
+        cloud.stub("cloudformation", "describe_stacks", stack("UPDATE_COMPLETE", OUTPUTS))
+        deployed(cloud, disks=disks)
+        cloud.stub("ssm", "get_parameter", {"Parameter": {"Value": '{"volume_id": "vol-1", "device": "/dev/sdf"}'}})
+        deployed(cloud, "stopped")  # so that nothing logs in
+        monkeypatch.setattr(aws, "connect", lambda config, path: cloud)
+        report = status.gather(SimpleNamespace(config_path=None), CONFIG)
+        said = [line for line in status.lines(report) if line.startswith("WARNING: the data volume vol-1 is ")]
+        assert [line.split()[6] for line in said] == ([state] if state else []), disks
+        assert all("`gpucluster head replace` makes a head node that attaches it" in line for line in said)
+
+
+def test_a_head_that_is_being_replaced_may_lack_the_data_volume(cloud, monkeypatch):
+    cloud.stub("cloudformation", "describe_stacks", stack("UPDATE_IN_PROGRESS", OUTPUTS))
+    deployed(cloud)
+    deployed(cloud, "stopped")
+    monkeypatch.setattr(aws, "connect", lambda config, path: cloud)
+    assert status.gather(SimpleNamespace(config_path=None), CONFIG)["volume"] == ""

@@ -25,6 +25,7 @@ class PlayedSlurm:
         self.left = asked_before_end
         self.answers = True
         self.updates: list[tuple[str, str]] = []
+        self.meanwhile: Callable[[], None] = lambda: None
 
     def run(self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60) -> Completed:
         if not self.answers:
@@ -50,10 +51,14 @@ class PlayedSlurm:
         self.left -= 1
         lines = [f"{job}|RUNNING|train|1|train-1|0:10|1:00:00|x|x|job {job}|None\n" for job in self.jobs]
         over = "6|COMPLETED|train|1|train-1|0:10|1:00:00|x|x|job 6|None\n"
-        return over + ("".join(lines) if self.left >= 0 else "")
+        listed = over + ("".join(lines) if self.left >= 0 else "")
+        self.meanwhile()
+        return listed
 
     def _sinfo(self, words: Sequence[str]) -> str:
-        return "".join(f"{name}|{name[:-2]}|{self.states[name]}|x|{self.reasons[name]}\n" for name in NODES)
+        asked = [self._expand(word.removeprefix("--nodes=")) for word in words if word.startswith("--nodes=")]
+        names = asked[0] if asked else NODES
+        return "".join(f"{name}|{name[:-2]}|{self.states[name]}|x|{self.reasons[name]}\n" for name in names)
 
     def put(self, data: bytes, path: str, mode: int = 0o644) -> None:
         raise AssertionError
@@ -110,6 +115,31 @@ def test_nodes_without_instances_are_not_powered_down(told: list[str]) -> None:
     with kept_out_of_service(drained(played, told), ending(asked=0)):
         pass
     assert [state for _, state in played.updates] == ["drain", "resume"]
+
+
+@pytest.mark.parametrize("state", ["powering_down%", "idle~", "allocated#"])
+def test_a_node_that_slurm_powers_down_meanwhile_is_drained_again(told: list[str], state: str) -> None:
+    """Slurm ends its drain, so that a pending job may get it (power_save.c: _do_power_work)."""
+    played = PlayedSlurm(["7"], asked_before_end=3)
+
+    def idle_long_enough() -> None:
+        if played.left == 1:
+            played.states["train-3"] = state
+            played.states["train-2"], played.reasons["train-2"] = "drained", "health: GPU 3 is lost"
+
+    played.meanwhile = idle_long_enough
+    with kept_out_of_service(drained(played, told), None):
+        assert played.states == {**dict.fromkeys(NODES, "drained"), "cpu-1": "idle"}
+    assert played.updates == [("train-[1-3]", "drain"), ("train-3", "drain"), ("train-1,train-3", "resume")]
+    assert played.states["train-2"] == "drained", "its own reason still holds"
+
+
+def test_a_node_that_is_down_is_left_alone_while_jobs_run(told: list[str]) -> None:
+    """The head node tries it again at the time in its reason."""
+    played = PlayedSlurm(["7"], asked_before_end=2)
+    played.meanwhile = lambda: played.states.update({"train-3": "down%"})
+    drained(played, told).wait_for_jobs()
+    assert ("train-3", "drain") not in played.updates
 
 
 def test_an_interruption_while_jobs_run_takes_the_nodes_back(told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,9 +49,9 @@ def test_status_says_what_the_head_node_has_counted(text: Any, words: str) -> No
     ("usd", "at_limit", "warning"),
     [
         (79.0, "stop-launches", ""),
-        (80.0, "tell", "; warning: 80% of the budget is spent"),
+        (80.0, "notify", "; warning: 80% of the budget is spent"),
         (93.0, "stop-launches", "; warning: 93% of the budget is spent: launches stop when it is reached"),
-        (100.0, "tell", "; warning: the budget is reached"),
+        (100.0, "notify", "; warning: the budget is reached"),
         (120.0, "stop-launches", "; warning: the budget is reached, and no node is launched"),
     ],
 )

@@ -126,11 +126,11 @@ def test_up_asks_before_more_money_is_spent(
 
 def test_a_job_has_a_price_by_the_hour_and_an_upper_bound_within_its_time() -> None:
     spec = JobSpec(command=("true",), partition="train", nodes=2, time="1:30:00")
-    told = money.of_job(config.loads(CLUSTER), spec, 0) or ""
+    told = money.of_job(expand(config.loads(CLUSTER)), spec, 0) or ""
     assert told.startswith("price: at most $54.89 an hour while it runs, $82.34 within its time limit")
     block = "purchase: capacity-block, reservation_id: cr-0123456789abcdef0, placement_group: none"
     paid = CLUSTER.replace("min_nodes: 1", f"min_nodes: 1, {block}")
-    assert money.of_job(config.loads(paid.replace(", p4de.24xlarge", "")), spec, 0) is None
+    assert money.of_job(expand(config.loads(paid.replace(", p4de.24xlarge", ""))), spec, 0) is None
 
 
 def test_plan_without_aws(cluster_file: Path, capsys: pytest.CaptureFixture[str]) -> None:

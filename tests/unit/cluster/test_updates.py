@@ -204,7 +204,7 @@ def test_which_changes_of_a_budget_bring_launches_back(old: str, new: str, again
 
 
 def test_a_budget_without_a_stop_brings_no_launches_back() -> None:
-    for old in (SMALL, SMALL + STOPS.replace("stop-launches", "tell")):
+    for old in (SMALL, SMALL + STOPS.replace("stop-launches", "notify")):
         (change,) = changes(old, SMALL + STOPS)
         assert not change.outcome.launches_again
 

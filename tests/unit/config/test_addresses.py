@@ -1,4 +1,4 @@
-"""The syntax of S3 addresses, and whether one contains another."""
+"""The syntax of S3 addresses, whether one contains another, and whether a folder contains a path."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gpucluster.addresses import S3Uri, in_s3
+from gpucluster.addresses import S3Uri, in_s3, within
 
 ROOT = Path(__file__).resolve().parents[3]
 HOMES = {"gpucluster/addresses.py", "bootstrap/gpucluster_node/places.py", "gpucluster_train/channels.py"}
 """One for each place where code runs: the user's machine, nodes, jobs."""
+ALONE = {"gpucluster_job/packages/cache.py", "gpucluster_job/packages/wheels.py"}
+"""Programs that overlay.py runs with `python -I`: they cannot import modules beside them."""
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,25 @@ def test_whether_a_place_contains_another() -> None:
     assert not outer.holds(beside) and not inner.holds(outer) and not whole.holds(S3Uri.of("s3://other/a"))
 
 
+@pytest.mark.parametrize(
+    ("path", "inside"),
+    [
+        ("/fsx", True),
+        ("/fsx/", True),
+        ("/fsx/a/b", True),
+        ("/fsx/..a", True),
+        ("/fsx2", False),
+        ("/fsx/../x", False),
+        ("/fsx/a/../b", False),  # a may be a link to another file system
+        ("/home/../fsx/a", False),
+        ("fsx/a", False),
+        ("", False),
+    ],
+)
+def test_whether_a_folder_contains_a_path(path: str, inside: bool) -> None:
+    assert within(path, "/fsx") == within(path, "/fsx/") == inside
+
+
 def test_folders_are_not_in_s3() -> None:
     assert in_s3("s3://b") and not in_s3("/fsx/s3://b") and not in_s3(None)
 
@@ -43,5 +64,5 @@ def test_folders_are_not_in_s3() -> None:
 def test_only_one_module_parses_addresses() -> None:
     for folder in ("gpucluster", "gpucluster_job", "gpucluster_train", "stacks", "bootstrap"):
         for path in (ROOT / folder).rglob("*.py"):
-            if str(path.relative_to(ROOT)) not in HOMES:
-                assert not re.search(r"""(startswith|removeprefix)\(f?["']s3://["']""", path.read_text()), path
+            if str(path.relative_to(ROOT)) not in HOMES | ALONE:
+                assert not re.search(r"""((startswith|removeprefix)\(f?|len\()["']s3://["']""", path.read_text()), path

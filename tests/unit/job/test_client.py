@@ -170,6 +170,15 @@ def test_keys_win_over_the_file(head: Path, cluster: Cluster) -> None:
     assert "--nodes=2" in (Path(run.folder) / "job.sbatch").read_text()
 
 
+def test_warnings_are_told(head: Path, cluster: Cluster) -> None:
+    (head / "out").symlink_to("/etc")
+    told: list[str] = []
+    cluster.submit(job(head, env={"HF_TOKEN": "x"}), tell=told.append)
+    warned = [line for line in told if line.startswith("warning: ")]
+    link = "the link out -> /etc points outside the workdir"
+    assert [line.split(": ")[1] for line in warned] == ["--env HF_TOKEN", link]
+
+
 def test_errors_are_raised_before_anything_is_sent(head: Path, cluster: Cluster) -> None:
     with pytest.raises(JobSpecError, match="max_nodes"):
         cluster.submit(job(head, nodes=9))

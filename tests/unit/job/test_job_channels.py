@@ -43,6 +43,16 @@ def one(**channel):
             "--channel.train.source: /data/x is not on shared storage (/fsx, /h",
         ),
         (
+            one(source="/fsx/../data"),
+            {},
+            "--channel.train.source: /fsx/../data has .., which may lead out of shared storage (/fsx, /h",
+        ),
+        (
+            one(source="/fsx/a/../b"),
+            {},
+            "--channel.train.source: /fsx/a/../b has .., which may lead out of shared storage (/fsx, /h",
+        ),
+        (
             one(source="s3://data/sets2"),
             {},
             "--channel.train.source: the jobs of the cluster Test may not read s3://data/sets2",

@@ -117,6 +117,6 @@ def test_a_path_with_a_similar_name_does_not_count(word: str) -> None:
 def test_an_array_of_shards_does_not_ask_for_it(source: str, target: str) -> None:
     options = Options(source, target, shards={"": 4})
     with pytest.raises(UsageError, match="exists only while jobs use /fsx") as caught:
-        shard_array.request(options, 2, None, LAYOUT.config)
+        shard_array.request(options, 2, None, LAYOUT)
     assert caught.value.hint and "/fsx/data is s3://bucket-of-mine/data" in caught.value.hint
-    assert shard_array.request(options, 2, None, STAYS.config).parts == 2
+    assert shard_array.request(options, 2, None, STAYS).parts == 2

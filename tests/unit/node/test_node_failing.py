@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from gpucluster_node import ec2, slurm
 from gpucluster_node.health import checks, facts, look
 from gpucluster_node.power import failing
 
+BOOTSTRAP = Path(__file__).resolve().parents[3] / "bootstrap"
 START = datetime(2026, 11, 23, 7, 0, tzinfo=UTC)
 ILL = "health: nvidia-smi lists 7 of 8 GPUs"
 BROKEN = "step=nvidia_driver line=12: nvidia-smi lists 7 GPUs, p5.48xlarge has 8"
@@ -184,6 +186,43 @@ def test_a_node_that_answers_has_recovered_from_its_boot(world: World) -> None:
     for number in (1, 2, 3):
         world.look(number, "IDLE", number, boot_failure=BROKEN)
     assert failing.read(world.path).failures == ()
+
+
+STORAGE_STEPS = [path.stem for path in sorted((BOOTSTRAP / "steps/storage").glob("*.sh"))]
+BOOT_STEPS = set(re.findall(r"^run_step (\w+)$", (BOOTSTRAP / "compute.sh.j2").read_text(), re.MULTILINE))
+OWN_HARDWARE = {"scratch"}
+"""Of the steps for storage: it uses the instance's own disks."""
+
+
+@pytest.mark.parametrize("step", [*sorted(BOOT_STEPS & (set(STORAGE_STEPS) - OWN_HARDWARE)), "munge", "packages"])
+def test_a_boot_that_fails_because_of_a_shared_service_is_named_and_does_not_count(world: World, step: str) -> None:
+    why = f"step={step} line=31: /fsx: fs-1.fsx.us-east-1.amazonaws.com:988 is closed (log boot.log)"
+    for number in (1, 2, 3):
+        world.look(number, "ALLOCATED+POWERING_UP", number, boot_failure=why)
+    assert world.pauses(4) == {}
+    assert [each.why for each in failing.read(world.path).failures] == [why] * 3, "`gpucluster why` shows them"
+
+
+def test_a_boot_step_of_the_hardware_counts(world: World) -> None:
+    assert BOOT_STEPS >= failing.SHARED_STEPS, "nodes run each of them"
+    for number, step in enumerate(("scratch", "efa", "slurm_compute"), start=1):
+        world.look(number, "ALLOCATED+POWERING_UP", number, boot_failure=f"step={step} line=1: no")
+    assert TYPE in world.pauses(4)
+
+
+def test_a_mount_that_fails_before_a_job_does_not_count(world: World) -> None:
+    """`compute.sh storage` drains the node with these words."""
+    (prefix,) = re.findall(r'state=power_down_asap reason="(.*)\$1"', (BOOTSTRAP / "compute.sh.j2").read_text())
+    for number in (1, 2, 3):
+        world.look(number, "IDLE+DRAIN", number, f"{prefix}step=storage_mounts line=31: /fsx: no answer within 60 s")
+    assert world.pauses(4) == {} and len(failing.read(world.path).failures) == 3
+
+
+def test_a_pause_is_explained_by_a_failure_that_counts(world: World) -> None:
+    for number in (1, 2, 3):
+        world.fails(number)
+    world.look(4, "ALLOCATED+POWERING_UP", 4, boot_failure="step=munge line=5: no secret")
+    assert world.pauses(5)[TYPE].endswith(ILL)
 
 
 NO_MOUNT = look.reason(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -104,6 +105,32 @@ def test_a_driver_that_does_not_work_says_why() -> None:
     assert gpus("", None) == ["nvidia-smi did not answer within 60 s"]
 
 
+def started(*argv: str) -> Answer:
+    ((_, answer),) = look.ask(P4DE, [shown(*argv)], 9.0)
+    return answer
+
+
+def test_a_gpu_node_without_a_working_nvidia_smi_is_broken(tmp_path: Path) -> None:
+    """It is part of the driver."""
+    broken = tmp_path / "nvidia-smi"
+    broken.touch(0o644)
+    said = "nvidia-smi failed: it cannot be started: "
+    assert list(checks.gpus(started(f"{tmp_path}/none"), P4DE)) == [f"{said}No such file or directory"]
+    assert list(checks.gpus(started(str(broken)), P4DE)) == [f"{said}Permission denied"]
+    (fault,) = checks.gpus(started("sh", "-c", "echo 'libnvidia-ml.so.1: cannot open' >&2; exit 127"), P4DE)
+    assert fault == "nvidia-smi failed: libnvidia-ml.so.1: cannot open"
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM, errno.EMFILE])
+def test_a_node_without_room_for_a_process_proves_nothing(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*given: object, **more: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    for judge in (checks.gpus, checks.memory, checks.efa, checks.mounts, checks.nvlink):
+        assert list(judge(started("nvidia-smi"), P4DE)) == []
+
+
 def test_an_inactive_link_is_named() -> None:
     def nvlink(text: str, code: int = 0) -> list[str]:
         return list(checks.nvlink(Answer(code, text), P4DE))
@@ -126,6 +153,17 @@ def test_without_any_efa_interface_the_node_fails() -> None:
     none = Answer(61, record("fi_info/no-data.txt"))
     assert list(checks.efa(none, P4DE)) == ["fi_info lists 0 of 4 EFA interfaces"]
     assert list(checks.efa(Answer(None), P4DE)) == []
+
+
+def test_an_fi_info_that_does_not_work_proves_nothing() -> None:
+    """libfabric's util/info.c, main: 61 is FI_ENODATA. 22 is FI_EINVAL, 127 the loader's or the shell's."""
+    library = "fi_info: error while loading shared libraries: libefa.so.1: cannot open shared object file"
+    assert list(checks.efa(started("no-such-command"), P4DE)) == []
+    assert list(checks.efa(Answer(127, "", library), P4DE)) == []
+    assert list(checks.efa(Answer(22, "", "fi_getinfo: -22 (Invalid argument)"), P4DE)) == []
+    assert list(checks.efa(Answer(-9), P4DE)) == []
+    few = record("fi_info/p4d-4efa-libfabric1.11-rdm.txt")
+    assert list(checks.efa(Answer(0, few), facts.Facts(efa_interfaces=5))) != []
 
 
 def test_a_mount_that_is_gone_is_named() -> None:
@@ -173,7 +211,7 @@ def test_a_command_that_hangs_holds_nothing_up() -> None:
     assert said_by(shown("sleep", "60"), 0.3) == "None"
 
 
-def test_a_command_that_is_not_there_proves_nothing() -> None:
+def test_a_command_that_is_not_there_has_the_shells_code() -> None:
     assert said_by(shown("no-such-command"), 9.0).startswith("127 ")
 
 
@@ -237,36 +275,29 @@ def test_a_slurm_that_does_not_answer_still_gets_the_exit_code(
     assert look.main() == 1
 
 
-NO_ENGINE = record("dcgmi/no-host-engine.txt")
-RAN = "Successfully ran diagnostic for group.\n"
-
-
 @pytest.mark.parametrize(
-    ("job", "dcgmi", "checked", "skipped"),
+    ("faults", "before", "states", "says"),
     [
-        ("7", "", {}, "job 7 runs on it"),
-        ("", f"{RAN}| software  | Pass |\n", {"DCGM": []}, ""),
-        ("", f"{RAN}| memory  | Fail |\n", {"DCGM": ["dcgmi diag: memory: Fail"]}, ""),
-        ("", NO_ENGINE, {}, "Error: unable to establish a connection to the specified host: localhost"),
+        (["storage: nothing is mounted on /fsx"], "health: storage: step=storage_mounts line=31: no", "DRAIN", False),
+        (["storage: nothing is mounted on /fsx"], "health: storage: step=storage_mounts line=31: no", "IDLE", True),
+        (["storage: nothing is mounted on /fsx"], "spot: EC2 will terminate it", "DRAIN", True),
+        (["a GPU", "storage: nothing is mounted on /fsx"], "health: storage: step=x line=1: no", "DRAIN", True),
     ],
 )
-def test_asked_for_its_health_it_changes_nothing(
-    job: str,
-    dcgmi: str,
-    checked: dict[str, list[str]],
-    skipped: str,
+def test_the_cause_of_a_missing_mount_stays_the_nodes_reason(
+    faults: list[str],
+    before: str,
+    states: str,
+    says: bool,
+    drained: list[list[str]],
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(slurm, "running_on", lambda node: [slurm.Running(job, 0, "")] if job else [])
-    monkeypatch.setattr(slurm, "update", lambda *given, **more: pytest.fail("it changed the node"))
-    monkeypatch.setattr(facts, "load", lambda: P4DE)
-    monkeypatch.setattr(look, "look", lambda node: {"x": []})
-    monkeypatch.setattr(look, "ask", lambda node, wanted, limit_s: [(wanted[0], Answer(0, dcgmi))])
-    monkeypatch.setattr("sys.argv", ["look", "--diagnose"])
-    assert look.main() == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == {"ok": not any(checked.values()), "checks": {"x": []} | checked, "skipped": skipped}
+    """`compute.sh storage` has named it just before this check."""
+    monkeypatch.setattr(slurm, "nodes", lambda names: [slurm.Node(names[0], frozenset({states}), before)])
+    monkeypatch.setattr(look, "look", lambda node: {"x": faults})
+    monkeypatch.setattr("sys.argv", ["look", "--drain"])
+    assert look.main() == 1
+    assert bool(drained) is says
 
 
 # EC2's guide, monitoring-instances-status-check_sched

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,9 @@ class Node:
         self.folder, self.jobs, self.ran, self.refuses = folder, list[slurm.Running](), list[list[str]](), ""
         self.details = dict[str, str]()
         self.known("0000:01:00.0", 5)
+        self.failed, self.asked_since = list[slurm.Running](), list[datetime]()
+        self.away = 0
+        """So many commands get no answer."""
 
     def known(self, address: str, minor: int) -> None:
         path = self.folder / "gpus" / address / "information"
@@ -64,6 +69,9 @@ class Node:
         self.details[job_id] = DETAILS.format(job=job_id, nodes="train-[1-2]", gres=gpus)
 
     def run(self, argv: Sequence[str]) -> str:
+        if self.away:
+            self.away -= 1
+            raise slurm.UnansweredError("Unable to contact slurm controller (connect failure)")
         if list(argv[:4]) == ["scontrol", "--details", "show", "job"]:
             return self.details[argv[4]]
         self.ran.append(list(argv))
@@ -71,13 +79,19 @@ class Node:
             raise slurm.SlurmError("not now")
         return ""
 
+    def failed_on(self, name: str, since: datetime) -> list[slurm.Running]:
+        self.asked_since.append(since)
+        return self.failed if name == "train-2" else []
+
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     made = Node(tmp_path)
     monkeypatch.setattr(slurm, "_run", made.run)
     monkeypatch.setattr(slurm, "running_on", lambda name: made.jobs if name == "train-2" else [])
+    monkeypatch.setattr(slurm, "failed_on", made.failed_on)
     monkeypatch.setattr("socket.gethostname", lambda: "train-2.c.internal")
+    monkeypatch.setattr(kernel_log, "LATE", timedelta(hours=1))
     monkeypatch.setattr(kernel_log, "TIME", "2026-11-23T07:00:00Z")
     monkeypatch.setattr(kernel_log, "GPUS", tmp_path / "gpus")
     monkeypatch.setattr(facts, "load", lambda: facts.Facts(gpus=8))
@@ -163,3 +177,95 @@ def test_one_refusal_blocks_nothing_else(node: Node, refused: str) -> None:
     node.refuses = refused
     kernel_log.follow([FALLEN])
     assert node.ran == [drain(WHY), *requeue("7"), *requeue("8")]
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Between attempts, without waiting."""
+    slept = list[float]()
+    monkeypatch.setattr(kernel_log.time, "sleep", slept.append)
+    return slept
+
+
+def test_while_slurmctld_is_away_everything_is_tried_again(node: Node, pauses: list[float]) -> None:
+    node.job("7")
+    node.away = 8
+    kernel_log.follow([FALLEN])
+    assert node.ran == [drain(WHY), *requeue("7")]
+    assert pauses == [1, 2, 5, 10, 20, 30, 30, 30]
+
+
+def test_the_requeue_is_tried_again_too(node: Node, pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    node.job("7")
+    monkeypatch.setattr(kernel_log.look, "drain", lambda why: setattr(node, "away", 3))
+    kernel_log.follow([UNCONTAINED])
+    assert node.ran == requeue("7", why=ONE_GPU) and pauses == [1, 2, 5]
+
+
+def test_a_job_that_was_requeued_without_an_answer_is_not_requeued_again(
+    node: Node, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may already run again on other nodes."""
+    node.job("7")
+    real = node.run
+
+    def run(argv: Sequence[str]) -> str:
+        real(argv)
+        if argv[1] == "requeue":
+            node.jobs.clear()
+            raise slurm.UnansweredError("Unable to contact slurm controller (receive failure)")
+        return ""
+
+    monkeypatch.setattr(slurm, "_run", run)
+    kernel_log.follow([FALLEN])
+    assert node.ran == [drain(WHY), *requeue("7")] and pauses == [1]
+
+
+def test_a_job_whose_script_failed_while_slurmctld_was_away_runs_again(
+    node: Node, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As soon as slurmctld answers, it learns from slurmstepd that the script has failed."""
+    node.job("7")
+    node.job("8", gpus="gpu:4(IDX:0-3)")
+    node.failed, node.jobs = node.jobs, []
+    node.away = 3
+    monkeypatch.setattr(kernel_log, "LATE", timedelta(0))
+    kernel_log.follow([UNCONTAINED])
+    assert node.ran == [drain(ONE_GPU), *requeue("7", why=ONE_GPU)], "job 8 did not use the GPU"
+    assert len(node.asked_since) == 1 and node.asked_since[0].tzinfo
+
+
+def test_a_job_that_ends_with_its_own_error_before_slurm_is_asked_stays_ended(node: Node) -> None:
+    node.job("7")
+    node.failed, node.jobs = node.jobs, []
+    kernel_log.follow([FALLEN])
+    assert node.ran == [drain(WHY)]
+
+
+def test_the_log_is_read_while_slurmctld_is_away(
+    node: Node, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.job("7", gpus="gpu:1(IDX:5)")
+    node.job("8", gpus="gpu:1(IDX:1)")
+    read = threading.Event()
+
+    def lines() -> Iterator[str]:
+        yield UNCONTAINED
+        yield FALLEN
+        read.set()
+
+    node.away = 2
+    monkeypatch.setattr(kernel_log.time, "sleep", lambda pause_s: read.wait(60) or pytest.fail("nothing was read"))
+    kernel_log.follow(lines())
+    assert node.ran[0] == drain(ONE_GPU) and [argv[2] for argv in node.ran if argv[1] == "requeue"] == ["7", "7", "8"]
+
+
+def test_it_gives_up_when_slurm_would_have_forgotten_the_job(
+    node: Node, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert kernel_log.LONGEST_S >= 600
+    monkeypatch.setattr(kernel_log, "LONGEST_S", -1.0)
+    node.job("7")
+    node.away = 2
+    kernel_log.follow([FALLEN])
+    assert node.ran == [] and pauses == []

@@ -6,6 +6,7 @@ import os
 import stat
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,23 @@ def test_a_jobs_log_that_leads_elsewhere_is_not_linked(tmp_path: Path) -> None:
     log.symlink_to("/etc/shadow")
     job_logs.refresh(tmp_path, links)
     assert not list(links.iterdir())
+
+
+def test_the_disk_of_the_data_volume_is_looked_for(tmp_path: Path) -> None:
+    """The mount stays after EC2 has detached the volume, and slurmctld answers, so the heartbeat would go on."""
+    (tmp_path / "devices/259:4").mkdir(parents=True)
+    volume = os.makedev(259, 4)
+    assert publish.has_disk(volume, tmp_path / "devices")
+    (tmp_path / "devices/259:4").rmdir()
+    assert not publish.has_disk(volume, tmp_path / "devices")
+    assert publish.has_disk(os.makedev(0, 4), tmp_path / "devices"), "a file system without a disk"
+    assert publish.has_disk(volume, tmp_path / "no sysfs")
+
+
+def test_there_is_no_heartbeat_without_the_data_volume(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(publish, "has_disk", lambda device: False)
+    with pytest.raises(OSError, match="the data volume is gone: EC2 has detached it"):
+        publish.look(replace(CLUSTER, state=str(tmp_path)), {})
 
 
 def test_a_log_that_is_replaced_after_it_was_linked_leads_nowhere_else(tmp_path: Path) -> None:

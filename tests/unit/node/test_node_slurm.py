@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -115,3 +115,46 @@ def test_a_call_without_an_answer_is_told_from_a_refused_one(
     with pytest.raises(slurm.SlurmError) as caught:
         slurm.reconfigure()
     assert type(caught.value) is kind
+
+
+def failed_line(job: str, state: str, reason: str, end: str) -> str:
+    """A line of slurm._FAILED."""
+    fields = (f"{reason:<20}", end.ljust(20), job.ljust(12), f"{'N/A':<12}", f"{'N/A':<12}", f"{'N/A':<12}", "1   ")
+    return "|".join((*fields, state.ljust(14), "train-2".ljust(4000), f"/home/ubuntu/{job}.sh".ljust(4000))) + "|"
+
+
+def test_jobs_that_failed_since_a_moment_are_told_from_those_that_were_cancelled() -> None:
+    since = datetime(2026, 11, 25, 12, 0, 0).astimezone()
+    before, after = "2026-11-25T11:59:59", "2026-11-25T12:00:07"
+    lines = [
+        failed_line("7", "COMPLETING", "NonZeroExitCode", after),
+        failed_line("8", "FAILED", "NonZeroExitCode", after),
+        failed_line("9", "FAILED", "NonZeroExitCode", before),
+        failed_line("10", "COMPLETING", "None", after),
+        failed_line("11", "COMPLETED", "None", after),
+        failed_line("12", "PENDING", "NonZeroExitCode", "N/A"),
+        failed_line("13", "RUNNING", "None", after),
+    ]
+    found = slurm.parse_failed("\n".join(["slurm: a warning", *lines]), since)
+    assert [(job.job_id, job.restarts, job.script) for job in found] == [
+        ("7", 1, "/home/ubuntu/7.sh"),
+        ("8", 1, "/home/ubuntu/8.sh"),
+    ]
+    assert slurm.parse_failed("\n".join(lines), since.astimezone(UTC)) == found
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "slurm_update error: Unable to contact slurm controller (connect failure)",
+        "slurm_load_jobs error: Unable to contact slurm controller (receive failure)",
+        "slurm_update error: Socket timed out on send/recv operation",
+        "Zero Bytes were transmitted or received",
+    ],
+)
+def test_no_answer_is_not_a_refusal(said: str) -> None:
+    with pytest.raises(slurm.UnansweredError):
+        slurm._run(["sh", "-c", f"echo '{said}' >&2; exit 1"])
+    with pytest.raises(slurm.SlurmError) as refused:
+        slurm._run(["sh", "-c", "echo 'slurm_update error: Invalid node name specified' >&2; exit 1"])
+    assert not isinstance(refused.value, slurm.UnansweredError)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import boto3
 import pytest
+from botocore.stub import Stubber
 from gpucluster_node import fleet
 from gpucluster_node.head import heads, volume
 
@@ -23,6 +29,11 @@ def attachment(instance_id: str, state: str = "attached") -> dict[str, str]:
     ("what", "attached", "holder", "move"),
     [
         ("nobody has it", None, None, "attach"),
+        ("nobody has it, and the old head still runs", None, other(), "stop"),
+        ("nobody has it, and the old head boots", None, other("pending"), "stop"),
+        ("nobody has it, and the old head stops", None, other("stopping"), "wait"),
+        ("nobody has it, and the old head has stopped", None, other("stopped"), "attach"),
+        ("nobody has it, and the old head is being terminated", None, other("shutting-down"), "wait"),
         ("I have it", attachment("i-new"), None, "done"),
         ("it is on its way", attachment("i-new", "attaching"), None, "wait"),
         ("the old head runs", attachment("i-old"), other(), "stop"),
@@ -30,6 +41,7 @@ def attachment(instance_id: str, state: str = "attached") -> dict[str, str]:
         ("it stops", attachment("i-old"), other("stopping"), "wait"),
         ("it has stopped", attachment("i-old"), other("stopped"), "detach"),
         ("it lets go", attachment("i-old", "detaching"), other("stopped"), "wait"),
+        ("it cannot let go while it runs", attachment("i-old", "detaching"), other(), "stop"),
         ("it is being terminated", attachment("i-old"), other("shutting-down"), "wait"),
         ("it is gone", attachment("i-old"), other("terminated"), "wait"),
     ],
@@ -48,6 +60,133 @@ def test_each_step_of_the_takeover(
 def test_only_the_old_head_node_is_stopped(holder: heads.Head, wanted: bool) -> None:
     with pytest.raises(volume.NotOurs, match="i-old has the data volume"):
         volume.next_move(attachment("i-old"), holder, ME, wanted=wanted)
+
+
+def test_a_head_that_the_stack_no_longer_wants_leaves_the_volume_to_the_other_one() -> None:
+    for state in ("pending", "running", "stopped"):
+        with pytest.raises(volume.NotOurs, match="i-old is a head node of this cluster, and this machine must not"):
+            volume.next_move(None, other(state), ME, wanted=False)
+
+
+CLUSTER = fleet.Fleet("GpuCluster", "gpucluster.internal", "/gpucluster/GpuCluster/", ())
+OTHERS = [
+    {"Name": "tag:gpucluster:cluster", "Values": ["GpuCluster"]},
+    {"Name": "tag:gpucluster:role", "Values": ["head"]},
+    {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped", "shutting-down"]},
+]
+
+
+def instances(*states: tuple[str, str, str]) -> dict[str, Any]:
+    """An answer of DescribeInstances: id, generation and state of each."""
+    return {
+        "Reservations": [
+            {
+                "Instances": [
+                    {
+                        "InstanceId": instance_id,
+                        "State": {"Name": state},
+                        "Tags": [
+                            {"Key": "gpucluster:cluster", "Value": "GpuCluster"},
+                            {"Key": "gpucluster:role", "Value": "head"},
+                            {"Key": "gpucluster:generation", "Value": generation},
+                        ],
+                    }
+                ]
+            }
+            for instance_id, generation, state in states
+        ]
+    }
+
+
+@dataclass
+class Played:
+    """EC2 and Parameter Store with queued answers, and a clock that only `sleep` moves."""
+
+    ec2: Stubber
+    ssm: Stubber
+    now: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += 60
+
+    def looks(self, *attached: dict[str, str]) -> None:
+        """The calls of every step: what the volume's attachments are."""
+        self.parameter("head", {"volume_id": "vol-1", "device": "/dev/sdf"})
+        self.ec2.add_response("describe_instances", instances(("i-new", "2", "running")), {"InstanceIds": ["i-new"]})
+        volumes = {"Volumes": [{"Attachments": list(attached)}]}
+        self.ec2.add_response("describe_volumes", volumes, {"VolumeIds": ["vol-1"]})
+
+    def finds(self, state: str) -> None:
+        """The calls of a step while the old head node has the volume."""
+        self.looks(attachment("i-old"))
+        self.ec2.add_response("describe_instances", instances(("i-old", "1", state)), {"InstanceIds": ["i-old"]})
+        self.parameter("bundle", {"head_generation": "2"})
+
+    def lists(self, *heads: tuple[str, str, str]) -> None:
+        """The call of a step while nobody has the volume."""
+        self.looks()
+        self.ec2.add_response("describe_instances", instances(("i-new", "2", "running"), *heads), {"Filters": OTHERS})
+
+    def parameter(self, name: str, value: dict[str, str]) -> None:
+        answer = {"Parameter": {"Value": json.dumps(value)}}
+        self.ssm.add_response("get_parameter", answer, {"Name": f"/gpucluster/GpuCluster/{name}"})
+
+    def stops(self, **force: bool) -> None:
+        self.ec2.add_response("stop_instances", {}, {"InstanceIds": ["i-old"], **force})
+
+    def attaches(self) -> None:
+        self.ec2.add_response("attach_volume", {}, {"VolumeId": "vol-1", "InstanceId": "i-new", "Device": "/dev/sdf"})
+        self.looks(attachment("i-new"))
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
+    keys = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
+    clients = {service: boto3.client(service, **keys) for service in ("ec2", "ssm")}
+    found = Played(Stubber(clients["ec2"]), Stubber(clients["ssm"]))
+    monkeypatch.setattr(volume, "client", clients.get)
+    monkeypatch.setattr(volume, "time", found)
+    monkeypatch.setattr(volume.imds, "instance_id", lambda: "i-new")
+    with found.ec2, found.ssm:
+        yield found
+    for stubber in (found.ec2, found.ssm):
+        stubber.assert_no_pending_responses()
+
+
+def test_the_first_head_makes_one_call_to_find_that_it_is_alone(played: Played) -> None:
+    played.lists()
+    played.attaches()
+    volume.attach(CLUSTER)
+
+
+def test_an_old_head_without_the_volume_is_stopped_before_the_new_one_attaches_it(played: Played) -> None:
+    """Somebody detached the volume, then replaced the head node: two slurmctld would act on the same nodes."""
+    for state in ("running", "stopping", "stopped"):
+        played.lists(("i-old", "1", state))
+        played.parameter("bundle", {"head_generation": "2"})
+        if state == "running":
+            played.stops()
+    played.attaches()
+    volume.attach(CLUSTER)
+
+
+def test_a_head_that_does_not_stop_is_stopped_by_force_once(played: Played) -> None:
+    """The played clock moves by a minute in each step."""
+    played.finds("running")
+    played.stops()
+    for _ in range(6):
+        played.finds("stopping")
+    played.stops(Force=True)
+    played.finds("stopping")
+    played.finds("stopped")
+    played.ec2.add_response("detach_volume", {}, {"VolumeId": "vol-1", "InstanceId": "i-old"})
+    played.lists(("i-old", "1", "stopped"))
+    played.parameter("bundle", {"head_generation": "2"})
+    played.attaches()
+    volume.attach(CLUSTER)
 
 
 @pytest.mark.parametrize(("before", "again"), [(None, False), ("i-new", False), ("i-old", True)])

@@ -30,6 +30,11 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ("noted", "told", "local"),
     [
         ({"url": "file:///a%20b/gpucluster-1.whl"}, "/a b/gpucluster-1.whl[cdk]", "/a b/gpucluster_localcloud-1.whl"),
+        (
+            {"url": "file:///src/gpucluster-x/dist/gpucluster-1.whl"},
+            "/src/gpucluster-x/dist/gpucluster-1.whl[cdk]",
+            "/src/gpucluster-x/dist/gpucluster_localcloud-1.whl",
+        ),
         ({"url": "file:///src/gpucluster", "dir_info": {}}, "/src/gpucluster[cdk]", "/src/gpucluster/localcloud"),
         (
             {"url": "https://host/gpucluster-1.whl"},

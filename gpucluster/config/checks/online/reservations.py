@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpucluster.config.checks.online.account import Account, Answer, zone
 from gpucluster.config.checks.online.things import GROUP, RESERVATION
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig, Partition
+from gpucluster.config.models import ClusterConfig, Partition
 from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("Reservations (asks AWS)", needs="aws")
@@ -137,6 +137,5 @@ def _group_of(reservation: Answer) -> str | None:
 
 def groups_of(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
     for path, partition in config.partitions_by_path():
-        own = "shared" if partition.name == PARAMETER_SERVERS else "cluster"
-        if partition.placement_group not in (own, "none"):
+        if partition.placement_group not in (partition.own_group, "none"):
             yield (*path, "placement_group"), partition.placement_group

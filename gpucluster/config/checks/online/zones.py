@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from gpucluster.config.checks.online.account import Account, zone
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig, Partition
+from gpucluster.config.models import ClusterConfig, Partition
 from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("Zone (asks AWS)", needs="aws")
@@ -66,5 +66,4 @@ def _offers(account: Account, config: ClusterConfig) -> dict[str, set[str]]:
 def _named(config: ClusterConfig) -> Iterator[tuple[Path, tuple[str, ...]]]:
     yield ("head_node", "instance_type"), (config.head_node.instance_type,)
     for path, partition in config.partitions_by_path():
-        key = "instance_type" if partition.name == PARAMETER_SERVERS else "instance_types"
-        yield (*path, key), partition.instance_types
+        yield (*path, partition.types_key), partition.instance_types

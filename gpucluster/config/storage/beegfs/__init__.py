@@ -39,6 +39,10 @@ class BeegfsRam(Mount):
     def outlives_jobs(self) -> bool:
         return self.scope == "cluster"
 
+    @property
+    def lost_with_head(self) -> bool:
+        return self.scope == "cluster"  # the head node runs its management service
+
     def summary(self) -> str:
         return f"{self.mount}: BeeGFS, {self.gib_per_node} GiB of memory of each node of {self.partition}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucluster.addresses import in_s3
+from gpucluster.addresses import in_s3, within
 from gpucluster.config.checks.partitions import known_types
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Partition
@@ -71,7 +71,7 @@ def beegfs_folder_is_there(storage: BeegfsRam, path: Path, config: ClusterConfig
     """A source or export that is a folder lies on an FSx or EFS of the cluster: those outlive the nodes that serve."""
     mounts = [each.mount for each in config.storage if each.at_boot]
     for key, place in (("source", storage.source), ("export", storage.export)):
-        if place and not in_s3(place) and not any(f"{place}/".startswith(f"{mount}/") for mount in mounts):
+        if place and not in_s3(place) and not any(within(place, mount) for mount in mounts):
             yield Finding(
                 (*path, key),
                 f"{place} is not on a file system of the cluster",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpucluster.addresses import S3Uri, in_s3
+from gpucluster.addresses import in_s3
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import ClusterConfig
+from gpucluster.config.models import Access, ClusterConfig
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.config.storage.beegfs.checks import BEEGFS
 from gpucluster.config.validators import Findings, Validators
@@ -32,14 +32,13 @@ def export_of_job(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Find
 )
 def jobs_may_copy(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
     """With scope: job, s3_access grants the source, and read-write to the export: the job copies both, in its role."""
-    for key, uri, access in (("source", storage.source, "read"), ("export", storage.export, "read-write")):
-        if storage.scope == "job" and uri and in_s3(uri) and not _granted(config, uri, access):
+    wanted: tuple[tuple[str, str | None, Access], ...] = (
+        ("source", storage.source, "read"),
+        ("export", storage.export, "read-write"),
+    )
+    for key, uri, access in wanted:
+        if storage.scope == "job" and uri and in_s3(uri) and not config.jobs_may(access, uri):
             verb = "read" if access == "read" else "write to"
             yield Finding(
                 (*path, key), f"jobs may not {verb} {uri}", f"add to s3_access: {{uri: {uri}, access: {access}}}"
             )
-
-
-def _granted(config: ClusterConfig, uri: str, access: str) -> bool:
-    wanted = S3Uri.of(uri)
-    return any(S3Uri.of(each.uri).holds(wanted) and each.access in (access, "read-write") for each in config.s3_access)

@@ -8,6 +8,7 @@ from gpucluster.config.fields import Amount, Count, DirectoryPath, S3Uri, Whole
 from gpucluster.config.limits import Limit
 from gpucluster.config.outcome import Outcome, in_place, refused
 from gpucluster.config.section import Section
+from gpucluster.config.storage.fsx.lustre import throughput_mbps_per_tib
 from gpucluster.config.storage.fsx.updates import UPDATES
 from gpucluster.config.storage.mount import TYPE, Cluster, Mount, OnDelete
 from gpucluster.hardware import prices
@@ -81,8 +82,6 @@ class FsxLustre(Mount):
         return f"{self.mount}: FSx for Lustre {self.deployment}, {self.capacity_gib} GiB{lives}"
 
     def price(self, region: str) -> prices.Price | None:
-        from gpucluster.config.storage.fsx.lustre import throughput_mbps_per_tib
-
         price = prices.of(prices.lustre(self.deployment, throughput_mbps_per_tib(self)), region)
         return price and price.hourly(self.capacity_gib)
 

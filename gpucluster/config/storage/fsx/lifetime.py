@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from gpucluster.addresses import within
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.regions import partition_of
@@ -88,7 +89,7 @@ def beegfs_source_stays(storage: BeegfsRam, path: Path, config: ClusterConfig) -
     if storage.scope != "cluster" or not storage.source:
         return
     for each in config.lustre_with_jobs:
-        if f"{storage.source}/".startswith(f"{each.mount}/"):
+        if within(storage.source, each.mount):
             yield Finding(
                 (*path, "source"),
                 f"{storage.source} exists only while jobs use {each.mount}",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from gpucluster.config.storage.fsx import DataRepository, FsxLustre
+from typing import TYPE_CHECKING
+
 from gpucluster.hardware.instances import InstanceType
+
+if TYPE_CHECKING:
+    from gpucluster.config.storage.fsx import DataRepository, FsxLustre
 
 VERSION = "2.15"
 """The newest version. Directories can be linked to S3 from 2.12 on."""

@@ -28,7 +28,7 @@ report_failure() { tag_failure "$1"; }
 one_at_a_time
 # `compute.sh storage`: mounts file systems that the head node has found since this machine booted. Slurm's prolog calls it.
 if [ "${1:-}" = storage ]; then
-    report_failure() { scontrol update nodename="$(hostname)" state=power_down_asap reason="health: $1"; }
+    report_failure() { scontrol update nodename="$(hostname)" state=power_down_asap reason="health: storage: $1"; }
     for storage_step in lustre_client lustre_efa storage_mounts; do run_step "$storage_step"; done
     exit
 fi

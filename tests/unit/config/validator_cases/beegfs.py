@@ -46,6 +46,12 @@ CASES: dict[str, Case | list[Case]] = {
             passes=cluster(storage=[{**JOB, "source": "/fsx/data"}, {"mount": "/fsx", "type": "fsx-lustre"}]),
         ),
         Case(
+            fails=cluster(storage=[{**JOB, "source": "/fsx/../data"}, {"mount": "/fsx", "type": "fsx-lustre"}]),
+            key="storage[0].source",
+            says="/fsx/../data is not on a file system of the cluster",
+            passes=cluster(storage=[{**JOB, "source": "/fsx"}, {"mount": "/fsx", "type": "fsx-lustre"}]),
+        ),
+        Case(
             fails=cluster(storage=[{**JOB, "export": "/fsx2/out"}, FSX]),
             key="storage[0].export",
             says="/fsx2/out is not on a file system of the cluster",

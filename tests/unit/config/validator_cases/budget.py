@@ -25,13 +25,13 @@ CASES: dict[str, Case | list[Case]] = {
             passes={**budget(100), **partition(**BLOCK)},
         ),
     ],
-    "budget-stop-tells-someone": Case(
+    "budget-stop-has-email": Case(
         fails=cluster(budget={"monthly_usd": 5000, "at_limit": "stop-launches"}),
         key="budget.at_limit",
         says="'stop-launches' needs budget.email",
         passes=budget(5000, at_limit="stop-launches"),
     ),
-    "budget-tells-someone": Case(
+    "budget-has-email": Case(
         fails=cluster(budget={"monthly_usd": 5000}),
         key="budget",
         says="notifies nobody: it only appears in the billing console",

@@ -65,7 +65,7 @@ CASES: dict[str, Case | list[Case]] = {
         fails=cluster(budget={"monthly_usd": 5000, "at_limit": "stop"}),
         key="budget.at_limit",
         says="must be tell or stop-launches, got 'stop'",
-        passes=cluster(budget={"monthly_usd": 5000, "at_limit": "tell"}),
+        passes=cluster(budget={"monthly_usd": 5000, "at_limit": "notify"}),
     ),
     "budget-more-than-nothing": Case(
         fails=cluster(budget={"monthly_usd": 0.0}),

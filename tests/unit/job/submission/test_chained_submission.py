@@ -227,6 +227,8 @@ def test_a_projects_jobs_as_a_tree(head: Path, pipeline, monkeypatch, capsys) ->
         "        └── evaluate: job 43 was cancelled (also after prepare)",
     ])  # fmt: skip
     rows = json.loads(shown(head, monkeypatch, capsys, "--project", "demo", "--json")[1])
+    assert {tuple(row) for row in rows} == {("task", "job_id", "description", "after")}
+    assert {row["task"]: row["description"] for row in rows}["train"] == "job 42 failed: boom"
     assert [(row["task"], row["job_id"], row["after"]) for row in rows][-1] == ("evaluate", "43", ["train", "prepare"])
     assert shown(head, monkeypatch, capsys, "--project", "dmeo") == (
         2, "", "error: there is no task of a project dmeo\nhint: did you mean 'demo'?\n",
@@ -307,3 +309,21 @@ def test_a_pipelines_scripts_without_a_cluster(pipeline, capsys: pytest.CaptureF
     assert [line.rpartition(" ")[2] for line in out.splitlines() if line.startswith("  -- ")] == [
         "prepare.py", "train.py", "evaluate.py",
     ]  # fmt: skip
+
+
+def test_a_pipeline_warns_as_its_jobs_alone_would_and_once(head: Path, pipeline) -> None:
+    text = PIPELINE.replace("{workdir: code}", "{workdir: code, env: {HF_TOKEN: x}}")
+    (head / "pipeline.yaml").write_text(text)
+    (head / "code" / "out").symlink_to(head / "bin")
+    code, told, _ = pipeline()
+    warned = [line for line in told if line.startswith("warning: ")]
+    assert (code, len(warned)) == (0, 2)
+    assert warned[0].startswith("warning: --env HF_TOKEN: everybody on the cluster can read its value")
+    assert warned[1] == f"warning: the link out -> {head}/bin points outside the workdir: only the link is uploaded"
+
+
+def test_a_pipelines_dry_run_warns_of_what_a_submission_refuses(head: Path, pipeline, capsys) -> None:
+    (head / "code" / "evaluate.py").unlink()
+    assert main(["submit", "pipeline.yaml", "--dry-run"]) == 0
+    told = "warning: command: no file evaluate.py in the workdir code, which is all that nodes get from this machine\n"
+    assert capsys.readouterr().err == told

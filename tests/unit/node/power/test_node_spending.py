@@ -11,7 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import boto3
 import pytest
+from botocore.stub import Stubber
 from gpucluster_node import ec2, fleet, slurm
 from gpucluster_node.power import in_flight, launch, limits, resume, spending
 
@@ -217,6 +219,26 @@ def test_a_launch_waits_for_money_and_says_so(
     else:
         assert launched == []
         assert played.down == dict.fromkeys(("train-3", "train-4"), f"{why}; next try in 120 s")
+
+
+@pytest.mark.parametrize(
+    ("code", "monthly_usd", "stopped"),
+    [("UnauthorizedOperation", 10.0, True), ("UnauthorizedOperation", None, False), ("Unsupported", 10.0, False)],
+    ids=["at_limit: stop-launches", "no budget that stops launches", "another error"],
+)
+def test_a_refused_permission_names_the_stop_by_aws_budgets(
+    cluster: fleet.Fleet, code: str, monthly_usd: float | None, stopped: bool
+) -> None:
+    """AWS counts more than the head node does, so its policy may come first, and EC2's answer does not name it."""
+    client = boto3.client("ec2", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+    launcher = launch.Launcher(replace(cluster, monthly_usd=monthly_usd), "x", lambda: client)
+    with Stubber(client) as stub:
+        for _ in TEMPLATES:
+            stub.add_client_error("run_instances", code, "No.", http_status_code=403)
+        found = launcher.launch(["train-1"], TEMPLATES, lambda instances: None, together=True)
+    said = f"{code}: No. (g5.xlarge); {code}: No. (g5.2xlarge)"
+    why = "AWS Budgets may have stopped launches (to allow them, raise budget.monthly_usd and run `gpucluster up`): "
+    assert found.why == (why if stopped else "") + said
 
 
 def _kept(run: Callable[..., launch.Launched]) -> Callable[..., launch.Launched]:

@@ -1,0 +1,115 @@
+"""Keeps jobs away from this node while DCGM tests its GPUs: DCGM fails on a GPU that a job uses, and slows the job down
+(NVIDIA/DCGM#224).
+
+Slurm starts no job on a drained node. It may still power the node down: it ends the drain of a node that has been idle
+for SuspendTime (power_save.c: _do_power_work, idle_on_node_suspend), and the test ends with the instance.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from gpucluster_node import slurm
+
+OWN = "doctor: "
+"""The reason of a node that this program drained begins with this."""
+LOCK = Path("/run/gpucluster-doctor.lock")
+PAUSES_S = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 30.0)
+"""Between attempts to end the drain while slurmctld does not answer."""
+_OUT = ("DRAIN", "DOWN", "POWER_DOWN", "POWERING_DOWN")
+_BOOTING = ("POWERING_UP", "POWER_UP")
+
+
+@dataclass(frozen=True)
+class Place:
+    node: str
+    hindrance: str = ""
+    """Why DCGM cannot run now."""
+    reason: str = ""
+    """With which this program drained the node; empty if somebody else has taken the node out of service."""
+
+    def is_ours(self) -> bool:
+        """Whether the node is still drained, and by this program. Somebody else may have changed that since."""
+        (node,) = slurm.nodes([self.node])
+        return bool(self.reason) and _is_drained_for(node, self.reason)
+
+
+def _is_drained_for(node: slurm.Node, reason: str) -> bool:
+    """Slurm keeps a reason after its drain."""
+    ends = node.has("DOWN", "POWER_DOWN", "POWERING_DOWN")
+    return node.reason == reason and node.has("DRAIN") and not ends
+
+
+@contextmanager
+def taken(node: str) -> Iterator[Place]:
+    """Inside, no job starts on the node, if there is no hindrance."""
+    with LOCK.open("w") as file:
+        if not _locked(file):
+            yield Place(node, "another `gpucluster doctor --node` tests it")
+            return
+        with _drained(node) as place:
+            yield place
+
+
+def _locked(file: TextIO) -> bool:
+    """The lock ends with this process, also if it is killed."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
+def _drained(name: str) -> Iterator[Place]:
+    (node,) = slurm.nodes([name])
+    if (hindrance := _job_on(name) or _boot_of(node)) or _is_out(node):
+        yield Place(name, hindrance)
+        return
+    reason = f"{OWN}{os.environ.get('SUDO_USER', 'root')} tests its GPUs with gpucluster doctor --node"
+    try:
+        slurm.update([name], state="drain", reason=reason)
+        # A job may have got the node since the first look.
+        yield Place(name, _job_on(name), reason)
+    finally:
+        _take_back(Place(name, reason=reason))
+
+
+def _job_on(node: str) -> str:
+    return next((f"job {job_id} has the node" for job_id in slurm.jobs_on(node)), "")
+
+
+def _boot_of(node: slurm.Node) -> str:
+    """A drain would requeue the job for which it boots (node_mgr.c: update_node)."""
+    return "it is still booting" if node.has(*_BOOTING) else ""
+
+
+def _is_out(node: slurm.Node) -> bool:
+    """A drain of this program's own is left over if the program was killed. Then it is taken over."""
+    is_left_over = node.reason.startswith(OWN) and _is_drained_for(node, node.reason)
+    return node.has(*_OUT) and not is_left_over
+
+
+def _take_back(place: Place) -> None:
+    """Leaves a drain that somebody else has set since. Not `resume`: that would make a node that is powering down a
+    node that is off (node_mgr.c: update_node)."""
+    for pause_s in PAUSES_S:
+        try:
+            _undrain(place)
+        except slurm.UnansweredError:
+            time.sleep(pause_s)
+        else:
+            return
+    _undrain(place)
+
+
+def _undrain(place: Place) -> None:
+    if place.is_ours():
+        slurm.update([place.node], state="undrain")
