@@ -36,6 +36,23 @@ LOCK = "/run/gpucluster.lock"
 _ROW = re.compile(r"\d+, ")
 _REMAPPED = re.compile(r"^([0-9A-Fa-f:.]+), *(\w+)", re.MULTILINE)
 _LINK = re.compile(r"^\s*Link (\d+): <inactive>", re.MULTILINE)
+_MESSAGE = re.compile(r"(Warning|Info|Error)(: .*)?")
+"""The first cell of a message, which may continue in further rows."""
+_SET_UP = (
+    "Denylist",
+    "NVML Library",
+    "CUDA Main Library",
+    "CUDA Toolkit Library",
+    "Permissions and OS Blocks",
+    "Persistence Mode",
+    "Environment Variables",
+    "Graphics Processes",
+)
+"""DCGM 3's tests of the node's software. A new instance with the same image would fail them too, and DCGM 3 prints Fail
+where it only warns. DCGM 4 has one row for all of them, `software`, and prints Warn there (nvvs/src/Software.cpp)."""
+_FAILED = re.compile(r"Fail( - .*)?")
+_GPU_FAILED = re.compile(r"[A-Za-z_-]+\d+: Fail")
+_GPUS_FAILED = re.compile(r"Fail - GPU")
 _DOMAIN = re.compile(r"^ *domain: (.*)-(?:rdm|dgrm)$", re.MULTILINE)
 
 
@@ -120,14 +137,28 @@ def mounts(answer: Answer, facts: Facts) -> Iterator[str]:
 
 
 def dcgm(answer: Answer, facts: Facts) -> Iterator[str]:
-    """dcgmi prints a table. The first column names a test, once for several rows; the second says Pass or Fail."""
-    name = ""
-    for line in answer.text.splitlines():
+    """dcgmi prints a table of tests and messages (DCGM's dcgmi/Diag.cpp). DCGM 4 prints `GPU0: Fail` also below a test
+    that only warns: HelperDisplayEntityResults asks for no Warn. DCGM 3 continues a test with `Fail - GPU: 0`."""
+    name, result = "", ""
+    for first, second in _cells(answer.text):
+        if _MESSAGE.fullmatch(first):
+            continue
+        name, result = (first, second) if first else (name, result)
+        if name not in _SET_UP and _is_failed(first, second, result):
+            yield f"dcgmi diag: {name}: {second}"
+
+
+def _cells(table: str) -> Iterator[tuple[str, str]]:
+    for line in table.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if len(cells) == 2:
-            name = cells[0] or name
-            if "Fail" in cells[1]:
-                yield f"dcgmi diag: {name}: {cells[1]}"
+            yield cells[0], cells[1]
+
+
+def _is_failed(first: str, second: str, result: str) -> bool:
+    """result: the second cell of the test's own row."""
+    of_gpu = _GPU_FAILED.fullmatch(second) and _FAILED.fullmatch(result)
+    return bool(_FAILED.fullmatch(second) if first else of_gpu or _GPUS_FAILED.match(second))
 
 
 def processes(answer: Answer, facts: Facts) -> Iterator[str]:

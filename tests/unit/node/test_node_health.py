@@ -319,25 +319,63 @@ def test_an_event_that_ec2_plans_drains_the_node_before_it_comes() -> None:
     assert events(EVENT.replace("active", "completed")) == events("[]\n") == events("HTTP Error 404", 1) == []
 
 
-# DCGM 4.2.3 on four L40S (NVIDIA/DCGM issue #253), and 3.3 (stas00/ml-engineering, debug.md)
-DIAG = """\
-|-----  Deployment  --------+------------------------------------------------|
-| software                  | {0}                                           |
-|                           | GPU0: {0}                                     |
-|                           | GPU1: Pass                                     |
-+-----  Hardware  ----------+------------------------------------------------+
-| GPU Memory                | Pass - GPUs: 1, 2, 3, 4, 5, 6, 7               |
-|                           | {1} - GPU: 0                                  |
-"""
+def table(*rows: tuple[str, str]) -> str:
+    """As dcgmi/Diag.cpp writes it: DIAG_DATA has these widths, and a longer text continues in rows without a name."""
+    lines = ((name * (at == 0), text[at : at + 45]) for name, text in rows for at in range(0, len(text), 45))
+    return "".join(f"| {name:25} | {text:46} |\n" for name, text in lines)
+
+
+def dcgm(*rows: tuple[str, str]) -> list[str]:
+    return list(checks.dcgm(Answer(0, table(*rows)), P4DE))
+
+
+MEMORY_FAILS = [
+    ("memory", "Fail"),
+    ("", "GPU0: Pass"),
+    ("", "GPU1: Fail"),
+    ("Warning: GPU1", "Failed to allocate memory for GPU 1: GPU0: Fail is only a part of this text"),
+    ("", "GPU2: Fail"),
+]
 
 
 def test_dcgms_table_names_what_failed() -> None:
-    def dcgm(text: str) -> list[str]:
-        return list(checks.dcgm(Answer(0, text), P4DE))
+    """DCGM 4 has a row for each GPU, DCGM 3 one for the GPUs that passed and one for those that failed."""
+    assert dcgm(("software", "Pass"), ("", "GPU0: Pass"), ("memory", "Skip"), ("", "GPU0: Skip")) == []
+    failed = ["memory: Fail", "memory: GPU1: Fail", "memory: GPU2: Fail"]
+    assert dcgm(*MEMORY_FAILS) == [f"dcgmi diag: {each}" for each in failed]
+    third = dcgm(("GPU Memory", "Pass - GPUs: 1, 2, 3, 4, 5, 6, 7"), ("", "Fail - GPU: 0"), ("PCIe", "Fail - All"))
+    assert third == ["dcgmi diag: GPU Memory: Fail - GPU: 0", "dcgmi diag: PCIe: Fail - All"]
 
-    assert dcgm(DIAG.format("Pass", "Pass")) == []
-    failed = ["software: Fail", "software: GPU0: Fail", "GPU Memory: Fail - GPU: 0"]
-    assert dcgm(DIAG.format("Fail", "Fail")) == [f"dcgmi diag: {each}" for each in failed]
+
+# The message is in NVIDIA/NVSentinel#772. DCGM 4 prints Warn only in the row of the test (HelperDisplayDiagResult).
+PERSISTENCE = (
+    "Persistence Mode: Persistence mode for GPU 0 is disabled. Enable persistence mode by running "
+    '"nvidia-smi -i <gpuId> -pm 1 " as root.'
+)
+
+
+def test_a_warning_of_dcgm_is_no_fault() -> None:
+    software = [("software", "Warn"), ("", "GPU0: Fail"), ("Warning: GPU0", PERSISTENCE), ("", "GPU1: Fail")]
+    assert dcgm(*software, ("Warning: GPU1", PERSISTENCE), ("memory", "Pass"), ("", "GPU0: Pass")) == []
+    assert dcgm(*software, *MEMORY_FAILS) == dcgm(*MEMORY_FAILS), "the rows of another test"
+    assert dcgm(("PCIe", "Warn - GPU: 0"), ("Warning", "Fail"), ("Info: GPU0", "Fail"), ("Error", "Fail")) == []
+
+
+@pytest.mark.parametrize(
+    ("test", "is_fault"),
+    [
+        ("Persistence Mode", False),
+        ("Permissions and OS Blocks", False),
+        ("Environment Variables", False),
+        ("Graphics Processes", False),
+        ("Page Retirement/Row Remap", True),
+        ("Inforom", True),
+        ("software", True),
+    ],
+)
+def test_a_badly_set_up_node_is_told_from_a_broken_gpu(test: str, is_fault: bool) -> None:
+    """DCGM 3 prints Fail for the warnings of its software tests. DCGM 4 has one software test, and prints Warn."""
+    assert bool(dcgm((test, "Fail"), ("Error", PERSISTENCE))) is is_fault
 
 
 def test_a_long_reason_is_cut() -> None:
