@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from gpucluster.head.remote import Remote
 
-LONGEST_S = 1200.0
-"""The checks take up to a minute, and DCGM's diagnostics up to 14; Slurm may answer slowly."""
+LONGEST_S = 1500.0
+"""The checks take up to two minutes, DCGM's diagnostics up to 14, their end up to three. Slurm may answer slowly."""
 _LOOK = ("sudo", "/opt/gpucluster/bin/node-program", "health.look", "--diagnose")
 _DCGM = "DCGM"
 """The name of its check (gpucluster_node/health/checks.py)."""
@@ -21,7 +21,7 @@ class Checkup:
     checks: Mapping[str, Sequence[str]]
     """Check -> what is wrong."""
     skipped: str
-    """Why DCGM's diagnostics did not run; empty if they did."""
+    """Why DCGM's diagnostics could not run; empty if they did."""
     drained: str = ""
     """The reason with which the node was drained because DCGM's diagnostics failed; empty if it was not."""
 
@@ -42,12 +42,16 @@ def lines(node: str, found: Checkup) -> list[str]:
         for name, wrong in found.checks.items()
     ]
     if found.skipped:
-        said.append(f"DCGM's diagnostics did not run: {found.skipped}")
-    return [*said, f"{node} is healthy" if found.ok else _verdict(node, found)]
+        said.append(f"DCGM's diagnostics could not run: {found.skipped}")
+    return [*said, _verdict(node, found)]
 
 
 def _verdict(node: str, found: Checkup) -> str:
-    """What happens to a broken node."""
+    """Whether the node is healthy, and what happens to a broken one."""
+    if found.ok and found.skipped:
+        return f"{node} passes the checks of its jobs, and nothing more is known"
+    if found.ok:
+        return f"{node} is healthy"
     if found.drained:
         return f"{node} is drained: its instance is terminated, and the next job that needs the node gets a new one"
     command = f"sudo scontrol update nodename={node} state=power_down_asap reason=health"

@@ -9,31 +9,34 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from gpucluster_node import slurm
+from gpucluster_node.health import answered
 
 OWN = "doctor: "
 """The reason of a node that this program drained begins with this."""
 LOCK = Path("/run/gpucluster-doctor.lock")
-PAUSES_S = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 30.0)
-"""Between attempts to end the drain while slurmctld does not answer."""
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _OUT = ("DRAIN", "DOWN", "POWER_DOWN", "POWERING_DOWN")
 _BOOTING = ("POWERING_UP", "POWER_UP")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Place:
     node: str
     hindrance: str = ""
     """Why DCGM cannot run now."""
     reason: str = ""
     """With which this program drained the node; empty if somebody else has taken the node out of service."""
+    fault: str = ""
+    """If DCGM has proved one: with this reason the node is left to be replaced, and not taken back."""
+    is_replaced: bool = False
 
     def is_ours(self) -> bool:
         """Whether the node is still drained, and by this program. Somebody else may have changed that since."""
@@ -73,13 +76,32 @@ def _drained(name: str) -> Iterator[Place]:
     if (hindrance := _job_on(name) or _boot_of(node)) or _is_out(node):
         yield Place(name, hindrance)
         return
-    reason = f"{OWN}{os.environ.get('SUDO_USER', 'root')} tests its GPUs with gpucluster doctor --node"
+    place = Place(
+        name, reason=f"{OWN}{os.environ.get('SUDO_USER', 'root')} tests its GPUs with gpucluster doctor --node"
+    )
     try:
-        slurm.update([name], state="drain", reason=reason)
+        slurm.update([name], state="drain", reason=place.reason)
         # A job may have got the node since the first look.
-        yield Place(name, _job_on(name), reason)
+        place.hindrance = _job_on(name)
+        yield place
     finally:
-        _take_back(Place(name, reason=reason))
+        handlers = list[Any]()
+        try:
+            handlers += _ignore_signals()
+        finally:
+            # Also if a signal ends the program just before: its handler ignores the next ones.
+            _finish(place)
+        _handle_signals(handlers)
+
+
+def _ignore_signals() -> list[Any]:
+    """Slurm's commands ignore them too. Returns how this program handled them."""
+    return [signal.signal(each, signal.SIG_IGN) for each in _SIGNALS]
+
+
+def _handle_signals(handlers: list[Any]) -> None:
+    for each, handler in zip(_SIGNALS, handlers, strict=True):
+        signal.signal(each, handler)
 
 
 def _job_on(node: str) -> str:
@@ -97,19 +119,23 @@ def _is_out(node: slurm.Node) -> bool:
     return node.has(*_OUT) and not is_left_over
 
 
-def _take_back(place: Place) -> None:
-    """Leaves a drain that somebody else has set since. Not `resume`: that would make a node that is powering down a
-    node that is off (node_mgr.c: update_node)."""
-    for pause_s in PAUSES_S:
-        try:
-            _undrain(place)
-        except slurm.UnansweredError:
-            time.sleep(pause_s)
-        else:
-            return
-    _undrain(place)
+def replace(node: str, why: str) -> None:
+    """Slurm starts no other job there, and powers the node down when its last job has ended."""
+    slurm.update([node], state="power_down_asap", reason=why)
+
+
+def _finish(place: Place) -> None:
+    """Leaves a drain that somebody else has set since. Each command is repeated while slurmctld does not answer: on a
+    node that is always on, nothing else ends the drain."""
+    if place.fault:
+        place.is_replaced = answered.until_answered(place.is_ours, "ask for the drain")
+        if place.is_replaced:
+            answered.until_answered(lambda: replace(place.node, place.fault), "drain")
+    else:
+        answered.until_answered(lambda: _undrain(place), "end the drain")
 
 
 def _undrain(place: Place) -> None:
+    """Not `resume`: that would make a node that is powering down a node that is off (node_mgr.c: update_node)."""
     if place.is_ours():
         slurm.update([place.node], state="undrain")

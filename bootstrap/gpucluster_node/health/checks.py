@@ -15,10 +15,16 @@ from gpucluster_node.health.facts import Facts
 
 LIMIT_S = 60.0
 """Time limit of all checks together. Without persistence mode nvidia-smi takes more than ten seconds on eight GPUs."""
-DIAGNOSTICS_S = 900.0
-"""DCGM's second level takes minutes."""
 DCGMI_S = 840
-"""DCGM's own limit, after which it stops its tests. Its tests would continue if only dcgmi's shell was killed."""
+"""DCGM's own limit, after which it stops its tests; its second level takes minutes. Its tests would continue if only
+dcgmi's shell was killed."""
+DCGMI_STOPS_S = 20
+"""dcgmi may take more than a minute to stop tests that do not end (DcgmDiagManager.cpp: KillActiveNvvs)."""
+STOP_S = DCGMI_STOPS_S + 150.0
+"""How long DCGM may take to stop its tests: systemd kills a service that does not stop within 90 s."""
+DIAGNOSTICS_S = DCGMI_S + STOP_S
+_KILLED = 128 + 9
+"""Exit code of timeout if it had to send SIGKILL."""
 NO_DATA = 61
 """fi_info's exit code if no interface suits: FI_ENODATA (libfabric's util/info.c: main). Any other code but 0 says
 nothing about the interfaces: the loader, for example, exits with 127 if a library is missing."""
@@ -226,18 +232,22 @@ QUICK: Sequence[Check] = (
     Check("clock", (sys.executable, "-m", "gpucluster_node.health.clock"), lambda facts: True, clock),
     Check("mounts", ("sh", "-c", _MOUNTS, LOCK), lambda facts: bool(facts.mounts), mounts),
 )
-_DIAG = """
-systemctl --quiet is-active nvidia-dcgm || { systemctl start nvidia-dcgm && trap 'systemctl stop nvidia-dcgm' EXIT; }
-timeout "$0" dcgmi diag -r 2 &
-trap 'kill "$!"' TERM
+_DIAG = f"""
+systemctl --quiet is-active nvidia-dcgm || {{ systemctl start nvidia-dcgm && trap 'systemctl stop nvidia-dcgm' EXIT; }}
+timeout --kill-after "$1" "$0" dcgmi diag -r 2 &
+trap 'told=yes; kill "$!"' TERM
 wait "$!"
 code=$?
-if [ "$code" -gt 128 ]; then wait "$!"; fi
-if [ "$code" -eq 124 ]; then echo "dcgmi did not end within $0 s"; fi
+if [ -n "$told" ]; then wait "$!"; code=$?; fi
+if [ "$code" -eq {_KILLED} ]; then systemctl try-restart nvidia-dcgm; fi
+if [ "$code" -eq {_KILLED} ] || [ "$code" -eq 124 ]; then echo "dcgmi did not end within $0 s"; fi
 """
-DIAGNOSTICS = Check("DCGM", ("sh", "-c", _DIAG, str(DCGMI_S)), _has_gpus, dcgm)
+DIAGNOSTICS = Check("DCGM", ("sh", "-c", _DIAG, str(DCGMI_S), str(DCGMI_STOPS_S)), _has_gpus, dcgm)
 """DCGM uses the GPUs, so no job may run meanwhile. dcgmi needs its service, which images do not start. At SIGTERM dcgmi
-stops the tests, which its service runs (DCGM's dcgmi/Diag.cpp: handle_signal_during_diag)."""
+asks its service to stop the tests (DCGM's dcgmi/Diag.cpp: ExecuteDiagOnServer). If dcgmi had to be killed, the tests
+end with the service, whose child they are."""
+END_TESTS = Check("DCGM's end", ("systemctl", "try-restart", "nvidia-dcgm"), _has_gpus, lambda answer, facts: iter(()))
+"""For a shell of DIAGNOSTICS that had to be killed."""
 PROCESSES = Check(
     "processes", ("nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"), _has_gpus, processes
 )

@@ -11,31 +11,24 @@ requeued too.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import queue
 import re
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from gpucluster_node import scripts, slurm
-from gpucluster_node.health import facts, look, xid
+from gpucluster_node.health import answered, facts, look, xid
 from gpucluster_node.log import start_logging
 
 log = logging.getLogger("health")
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 FOLLOW = ("journalctl", "--dmesg", "--follow", "--lines=0", "--output=cat")
 """Without --grep, which with --lines implies --reverse (journalctl(1))."""
-LONGEST_S = 3600.0
-"""How long a command is repeated. slurmstepd of Slurm 23.11 reports the end of a job's script for as long (mgr.c:
-MAX_RETRY), and Slurm forgets a job an hour after its end (MinJobAge)."""
-PAUSES_S = (1.0, 2.0, 5.0, 10.0, 20.0)
-LONGEST_PAUSE_S = 30.0
 LATE = timedelta(seconds=5)
 """So long after a fault, slurmctld may already know that the job's script has failed."""
 
@@ -82,21 +75,11 @@ def drain_and_requeue(seen: Seen) -> None:
 
 
 def _until_answered(do: Callable[[], None], what: str) -> None:
-    """Repeats it while slurmctld does not answer. The check after the job drains the node too."""
-    until = time.monotonic() + LONGEST_S
-    for pause_s in itertools.chain(PAUSES_S, itertools.repeat(LONGEST_PAUSE_S)):
-        try:
-            do()
-        except slurm.UnansweredError as error:
-            log.warning("%s: %s", what, error)
-        except slurm.SlurmError as error:
-            log.warning("%s: %s", what, error)
-            return
-        else:
-            return
-        if time.monotonic() > until:
-            return
-        time.sleep(pause_s)
+    """The check after the job drains the node too."""
+    try:
+        answered.until_answered(do, what)
+    except slurm.SlurmError as error:
+        log.warning("%s: %s", what, error)
 
 
 def _rerun_jobs(seen: Seen, why: str) -> None:

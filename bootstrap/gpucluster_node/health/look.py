@@ -24,8 +24,6 @@ from gpucluster_node.health import aside, checks, facts
 from gpucluster_node.health.checks import Answer, Check
 
 LONGEST_REASON = 250
-STOP_S = 30.0
-"""How long DCGM may take to stop its tests."""
 NO_ROOM = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 _STEP = "health: storage: step="
 Started = subprocess.Popen[str] | OSError
@@ -85,7 +83,7 @@ def _answer(process: Started, until: float) -> Answer:
     except BaseException:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_S)
+            process.wait(checks.STOP_S)
         raise
     return Answer(process.returncode, text, errors)
 
@@ -104,14 +102,15 @@ def _test_gpus(node: facts.Facts, found: dict[str, list[str]]) -> tuple[str, str
         if hindrance := place.hindrance or _user_of_gpus(node):
             return hindrance, ""
         ((check, answer),) = ask(node, [checks.DIAGNOSTICS], checks.DIAGNOSTICS_S)
+        if answer.code is None:
+            ask(node, [checks.END_TESTS], checks.LIMIT_S)
+            return f"dcgmi did not end within {checks.DIAGNOSTICS_S:.0f} s", ""
         if not checks.diagnosed(answer):
             return answer.first_line, ""
         found[check.name] = judged(check, answer, node)
-        if not found[check.name] or not place.is_ours():
-            return "", ""
-        why = reason(found[check.name])
-        drain(why)
-        return "", why
+        if found[check.name]:
+            place.fault = reason(found[check.name])
+    return "", place.fault if place.is_replaced else ""
 
 
 def _user_of_gpus(node: facts.Facts) -> str:
@@ -120,8 +119,8 @@ def _user_of_gpus(node: facts.Facts) -> str:
 
 
 def drain(why: str) -> None:
-    """Slurm starts no other job here, and powers the node down when its last job has ended."""
-    slurm.update([own_name()], state="power_down_asap", reason=why)
+    """Slurm starts no other job here."""
+    aside.replace(own_name(), why)
 
 
 def own_name() -> str:

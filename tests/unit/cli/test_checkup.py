@@ -47,12 +47,22 @@ def test_a_healthy_node(answer: Head, capsys: pytest.CaptureFixture[str]) -> Non
     assert answer.ran[0][-5] == "train-2"
 
 
+def test_a_node_that_dcgm_could_not_test_is_not_called_healthy(
+    answer: Head, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer.done = Completed(0, json.dumps(HEALTHY | {"skipped": "dcgmi did not end within 840 s"}), "")
+    assert main(["doctor", "--node", "train-2"]) == 0
+    *_, why, verdict = capsys.readouterr().out.splitlines()
+    assert why == "DCGM's diagnostics could not run: dcgmi did not end within 840 s"
+    assert verdict == "train-2 passes the checks of its jobs, and nothing more is known"
+
+
 def test_a_broken_node_says_what_and_what_to_do(answer: Head, capsys: pytest.CaptureFixture[str]) -> None:
     answer.done = Completed(0, json.dumps(ILL), "")
     assert main(["doctor", "--node", "train-2"]) == 1
     first, second, skipped, advice = capsys.readouterr().out.splitlines()
     assert (first, second) == ("broken   GPUs  nvidia-smi lists 7 of 8 GPUs", "ok       EFA")
-    assert skipped == "DCGM's diagnostics did not run: job 7 has the node"
+    assert skipped == "DCGM's diagnostics could not run: job 7 has the node"
     assert advice.startswith("if this lasts, train-2 fails its next job's check and is replaced then; ")
     assert "scontrol update nodename=train-2 state=power_down_asap" in advice
 

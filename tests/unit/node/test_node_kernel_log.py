@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node import slurm
-from gpucluster_node.health import facts, kernel_log
+from gpucluster_node.health import answered, facts, kernel_log
 
 LINES = (Path(__file__).resolve().parents[2] / "data/health/xid.txt").read_text().splitlines()
 (FALLEN,) = [line for line in LINES if "fallen off" in line]
@@ -183,7 +183,7 @@ def test_one_refusal_blocks_nothing_else(node: Node, refused: str) -> None:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Between attempts, without waiting."""
     slept = list[float]()
-    monkeypatch.setattr(kernel_log.time, "sleep", slept.append)
+    monkeypatch.setattr(answered.time, "sleep", slept.append)
     return slept
 
 
@@ -255,7 +255,7 @@ def test_the_log_is_read_while_slurmctld_is_away(
         read.set()
 
     node.away = 2
-    monkeypatch.setattr(kernel_log.time, "sleep", lambda pause_s: read.wait(60) or pytest.fail("nothing was read"))
+    monkeypatch.setattr(answered.time, "sleep", lambda pause_s: read.wait(60) or pytest.fail("nothing was read"))
     kernel_log.follow(lines())
     assert node.ran[0] == drain(ONE_GPU) and [argv[2] for argv in node.ran if argv[1] == "requeue"] == ["7", "7", "8"]
 
@@ -263,8 +263,8 @@ def test_the_log_is_read_while_slurmctld_is_away(
 def test_it_gives_up_when_slurm_would_have_forgotten_the_job(
     node: Node, pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert kernel_log.LONGEST_S >= 600
-    monkeypatch.setattr(kernel_log, "LONGEST_S", -1.0)
+    assert answered.LONGEST_S >= 600
+    monkeypatch.setattr(answered, "LONGEST_S", -1.0)
     node.job("7")
     node.away = 2
     kernel_log.follow([FALLEN])

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node import slurm
-from gpucluster_node.health import aside, checks, facts, look
+from gpucluster_node.health import answered, aside, checks, facts, look
 from gpucluster_node.health.checks import Answer
 
+from gpucluster.head import checkup
 from localcloud.tests.patience import wait_for
 from localcloud.tests.recorded import record
 
@@ -33,9 +34,10 @@ class Slurm:
         self.state, self.reason = {"IDLE", "CLOUD"}, ""
         self.jobs = list[str]()
         self.updates = list[str]()
+        self.pauses = list[float]()
         self.on_drain: Callable[[], object] = lambda: None
         self.fails = list[slurm.SlurmError]()
-        """Errors of the next calls that end the drain."""
+        """Errors of the next calls that end the drain, or that leave the node to be replaced."""
 
     def run(self, argv: Sequence[str]) -> str:
         if argv[0] == "squeue":
@@ -49,7 +51,7 @@ class Slurm:
         return ""
 
     def _update(self, state: str, reason: str) -> None:
-        if state == "undrain" and self.fails:
+        if state != "drain" and self.fails:
             raise self.fails.pop(0)
         self.updates.append(state)
         self.reason = reason
@@ -67,7 +69,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slurm:
     monkeypatch.setattr("socket.gethostname", lambda: "train-2")
     monkeypatch.setattr(look, "look", lambda node: {"x": []})
     monkeypatch.setattr(aside, "LOCK", tmp_path / "lock")
-    monkeypatch.setattr(aside, "PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(answered.time, "sleep", made.pauses.append)
     monkeypatch.setenv("SUDO_USER", "alice")
     return made
 
@@ -200,13 +202,61 @@ def test_a_test_that_fails_takes_the_node_back(played: Slurm, monkeypatch: pytes
     assert played.updates == ["drain", "undrain"]
 
 
-def test_a_drain_ends_although_slurmctld_is_away_for_a_while(played: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
-    played.fails = [AWAY, AWAY]
+def test_a_drain_ends_although_slurmctld_is_away_while_the_head_node_is_replaced(
+    played: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else ends the drain of a node that is always on."""
+    played.fails = [AWAY] * 9
     diagnosed(played, monkeypatch, PASSED, nothing)
-    assert played.updates == ["drain", "undrain"]
-    played.fails = [AWAY] * 3
+    assert played.updates == ["drain", "undrain"] and played.pauses == [1, 2, 5, 10, 20, 30, 30, 30, 30]
+
+
+def test_it_gives_up_after_an_hour(played: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answered.LONGEST_S >= 3600
+    monkeypatch.setattr(answered, "LONGEST_S", -1.0)
+    played.fails = [AWAY] * 2
     with pytest.raises(slurm.UnansweredError):
         diagnosed(played, monkeypatch, PASSED, nothing)
+    assert played.updates == ["drain"] and played.pauses == []
+
+
+def test_a_broken_node_is_never_taken_back(played: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    played.fails = [AWAY] * 3
+    told = diagnosed(played, monkeypatch, FAILED, nothing)
+    assert told["drained"] == "health: dcgmi diag: memory: Fail"
+    assert played.updates == ["drain", "power_down_asap"] and played.pauses == [1, 2, 5]
+    played.state = {"IDLE", "CLOUD"}
+    played.fails = [slurm.SlurmError("not now")]
+    with pytest.raises(slurm.SlurmError):
+        diagnosed(played, monkeypatch, FAILED, nothing)
+    assert played.updates[-1] == "drain" and "DRAIN" in played.state
+
+
+def test_a_signal_that_comes_as_the_drain_ends_is_too_late(played: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python would raise SystemExit between two bytecodes."""
+
+    def interrupt(number: int, frame: object) -> None:
+        pytest.fail("the drain stays")
+
+    before = [signal.signal(each, interrupt) for each in aside._SIGNALS]
+    monkeypatch.setattr(answered.time, "sleep", lambda pause_s: os.kill(os.getpid(), signal.SIGTERM))
+    played.fails = [AWAY]
+    diagnosed(played, monkeypatch, PASSED, nothing)
+    assert played.updates == ["drain", "undrain"]
+    after = [signal.signal(each, handler) for each, handler in zip(aside._SIGNALS, before, strict=True)]
+    assert after == [interrupt] * 3, "the program's own handlers are back"
+
+
+def test_a_signal_that_comes_just_before_does_not_keep_the_drain(
+    played: Slurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end() -> list[object]:
+        raise SystemExit(143)
+
+    monkeypatch.setattr(aside, "_ignore_signals", end)
+    with pytest.raises(SystemExit):
+        diagnosed(played, monkeypatch, PASSED, nothing)
+    assert played.updates == ["drain", "undrain"]
 
 
 def test_a_drain_that_a_killed_test_has_left_is_taken_over(played: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,32 +305,83 @@ def test_an_interruption_stops_dcgm_before_the_drain_ends(tmp_path: Path, number
     program = start(tmp_path, "look.main()")
     wait_for("DCGM", lambda: (tmp_path / "running").exists(), 30, 0.05)
     program.send_signal(number)
-    assert program.wait(60) == 128 + number
-    calls = [call for call in (tmp_path / "calls").read_text().splitlines() if "show" not in call]
-    assert calls[-3:] == ["dcgmi stopped", "systemctl stop nvidia-dcgm", "update nodename=train-2 state=undrain"]
+    program.communicate(timeout=60)
+    assert program.returncode == 128 + number
+    assert calls(tmp_path)[-3:] == [
+        "dcgmi stopped",
+        "systemctl stop nvidia-dcgm",
+        "update nodename=train-2 state=undrain",
+    ]
+
+
+STUBBORN = "trap '' TERM\ntouch running\nfor i in $(seq 60); do sleep 1; done"
 
 
 def test_dcgm_that_does_not_end_is_stopped(tmp_path: Path) -> None:
+    assert asked(tmp_path, "0.5") == "dcgmi did not end within 0.5 s"
+    assert calls(tmp_path)[-2:] == ["dcgmi stopped", "systemctl stop nvidia-dcgm"]
+
+
+def test_dcgmi_that_ignores_its_end_is_killed_and_the_tests_end_with_their_service(tmp_path: Path) -> None:
+    assert asked(tmp_path, "0.5", "0.5", dcgmi=STUBBORN) == "dcgmi did not end within 0.5 s"
+    assert calls(tmp_path)[-2:] == ["systemctl try-restart nvidia-dcgm", "systemctl stop nvidia-dcgm"]
+
+
+def test_an_interruption_kills_dcgmi_that_ignores_it(tmp_path: Path) -> None:
+    program = start(tmp_path, f"argv[-1] = '0.5'\n{REPLACED}look.main()", dcgmi=STUBBORN)
+    wait_for("DCGM", lambda: (tmp_path / "running").exists(), 30, 0.05)
+    program.send_signal(signal.SIGTERM)
+    program.communicate(timeout=60)
+    ends = ["systemctl try-restart nvidia-dcgm", "systemctl stop nvidia-dcgm"]
+    assert calls(tmp_path)[-3:] == [*ends, "update nodename=train-2 state=undrain"]
+
+
+def test_all_limits_fit_into_that_of_the_command() -> None:
+    assert checks.DIAGNOSTICS_S + 2 * checks.LIMIT_S + 4 * slurm.TIMEOUT_S < checkup.LONGEST_S
+    assert checks.STOP_S > checks.DCGMI_STOPS_S + 90
+
+
+def test_without_any_answer_the_tests_end_before_the_drain(played: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For example because systemctl hangs."""
+    ended = list[str]()
+
+    def ask(node: facts.Facts, wanted: Sequence[checks.Check], limit_s: float) -> list[tuple[checks.Check, Answer]]:
+        if wanted[0] is checks.END_TESTS:
+            ended.extend(played.state)
+        return [(wanted[0], Answer(None if wanted[0] is checks.DIAGNOSTICS else 0))]
+
+    monkeypatch.setattr(look, "ask", ask)
+    told = look.diagnose(NODE)
+    assert told["skipped"] == "dcgmi did not end within 1010 s" and "DRAIN" in ended
+    assert played.updates == ["drain", "undrain"]
+
+
+def asked(folder: Path, *limits: str, dcgmi: str = STAND_INS["dcgmi"]) -> str:
+    """What DCGM's check prints first. limits: those of dcgmi, and of its end."""
     code = "print(json.dumps(look.ask(facts.Facts(gpus=1), [checks.DIAGNOSTICS], 60)[0][1].first_line))"
-    done = start(tmp_path, f"argv = list(checks.DIAGNOSTICS.argv); argv[-1] = '0.5'\n{REPLACED}{code}")
-    assert json.loads(done.communicate(timeout=60)[0]) == "dcgmi did not end within 0.5 s"
-    calls = (tmp_path / "calls").read_text().splitlines()
-    assert calls[-2:] == ["dcgmi stopped", "systemctl stop nvidia-dcgm"]
+    replaced = f"argv[3:] = [*{limits}, *argv[3 + {len(limits)}:]]\n{REPLACED}"
+    done = start(folder, f"{replaced}{code}", dcgmi=dcgmi)
+    return str(json.loads(done.communicate(timeout=60)[0]))
+
+
+def calls(folder: Path) -> list[str]:
+    return [call for call in (folder / "calls").read_text().splitlines() if "show" not in call]
 
 
 REPLACED = "checks.DIAGNOSTICS = dataclasses.replace(checks.DIAGNOSTICS, argv=tuple(argv))\n"
 
 
-def start(folder: Path, code: str) -> subprocess.Popen[str]:
+def start(folder: Path, code: str, dcgmi: str = STAND_INS["dcgmi"]) -> subprocess.Popen[str]:
     (folder / "state").write_text("IDLE\n")
-    for name, body in STAND_INS.items():
+    for name, body in (STAND_INS | {"dcgmi": dcgmi}).items():
         (folder / name).write_text(f"#!/bin/bash\n{body}\n")
         (folder / name).chmod(0o755)
     begin = (
         "import dataclasses, json, pathlib, socket, sys\n"
-        "from gpucluster_node.health import aside, checks, facts, look\n"
+        "from gpucluster_node.health import answered, aside, checks, facts, look\n"
         "aside.LOCK = pathlib.Path('lock'); socket.gethostname = lambda: 'train-2'\n"
         "checks.QUICK = (); facts.load = lambda: facts.Facts(gpus=1); sys.argv = ['look', '--diagnose']\n"
+        "argv = list(checks.DIAGNOSTICS.argv)\n"
     )
     environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(BOOTSTRAP)}
     return subprocess.Popen(
