@@ -7,7 +7,7 @@ import re
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 
 from gpucluster_node.batches import batches
 
@@ -185,6 +185,8 @@ class Running:
     """Of a heterogeneous job, the id of the part that runs here; of an array's element, its own number; else the
     job's."""
     nodes: frozenset[str] = frozenset()
+    gpus: int | None = None
+    """How many it had on each node, if it has ended: then Slurm no longer says which (job_mgr.c: _pack_job_gres)."""
 
     @property
     def run(self) -> str:
@@ -222,25 +224,43 @@ def jobs_on(node: str) -> list[str]:
     return [words[0] for words in lines if len(words) == 2 and words[1] in RUNNING | ENDING]
 
 
-_FAILED = f"Reason:20|,EndTime:20|,{_RUNNING}"
+_FAILED = f"Reason:20|,EndTime:20|,tres-alloc:400|,tres-per-node:200|,{_RUNNING}"
 _EXIT_CODE = "NonZeroExitCode"
 """The reason of a job whose script failed, while it completes and afterwards (job_mgr.c: job_complete). A cancelled job
 has another; its state is COMPLETING too while it completes."""
+_CLOCKS_DIFFER = timedelta(seconds=20)
+"""At most, those of this node and the head node. A healthy clock is right to milliseconds."""
 
 
-def parse_failed(text: str, since: datetime) -> list[Running]:
-    """From `squeue --Format` of _FAILED: jobs whose script has failed since then. since: with a time zone."""
-    least = f"{since.astimezone():%Y-%m-%dT%H:%M:%S}"
-    rows = (line for line in text.splitlines() if line.count("|") > 1)
-    lines = ([field.strip() for field in row.split("|", 2)] for row in rows)
-    failed = (job for why, end, job in lines if why == _EXIT_CODE and end[:1].isdigit() and end >= least)
-    return parse_running("\n".join(failed), {"COMPLETING", "FAILED"})
+def parse_failed(text: str, since: datetime, until: datetime) -> list[Running]:
+    """From `squeue --Format` of _FAILED: jobs whose script has failed meanwhile. since, until: with a time zone.
+
+    A job that was requeued while it completed keeps its reason and the state COMPLETING, and ends in the future:
+    at least a minute after now, which is the shortest time limit (job_mgr.c: _job_requeue_op, pack_job)."""
+    least, most = (f"{each.astimezone():%Y-%m-%dT%H:%M:%S}" for each in (since, until + _CLOCKS_DIFFER))
+    rows = (line.split("|", 4) for line in text.splitlines() if line.count("|") > 3)
+    return [
+        replace(job, gpus=_gpus_per_node(allocated, asked))
+        for why, end, allocated, asked, rest in rows
+        if why.strip() == _EXIT_CODE and end[:1].isdigit() and least <= end.strip() <= most
+        for job in parse_running(rest, {"COMPLETING", "FAILED"})
+    ]
+
+
+def _gpus_per_node(allocated: str, asked: str) -> int:
+    """allocated: cpu=192,node=2,gres/gpu=16, but without accounting Slurm does not count GPUs. asked: gres/gpu:8, or
+    gres:gpu:a100:8."""
+    gpus, nodes = re.search(r"\bgres/gpu=(\d+)", allocated), re.search(r"\bnode=(\d+)", allocated)
+    if gpus and nodes:
+        return int(gpus[1]) // int(nodes[1])
+    each = re.search(r"\bgpu(?::[^:,=]+)?[:=](\d+)", asked)
+    return int(each[1]) if each else 0
 
 
 def failed_on(node: str, since: datetime) -> list[Running]:
     """Slurm forgets a job MinJobAge after its end."""
     asked = ["squeue", "--noheader", "--states=all", f"--nodelist={node}", f"--Format={_FAILED}"]
-    return parse_failed(_run(asked), since)
+    return parse_failed(_run(asked), since, datetime.now(timezone.utc))
 
 
 def parse_gpus(text: str, job_id: str, node: str) -> list[str]:

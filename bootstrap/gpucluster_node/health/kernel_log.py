@@ -5,8 +5,8 @@ this program must act at once. Other jobs of the node continue, and so does a jo
 (--no-kill).
 
 While slurmctld does not answer, for example because the head node is being replaced, this program repeats its commands.
-slurmctld then learns at the same time that the job's script has failed, so a script that failed after the GPU broke is
-requeued too.
+slurmctld then learns at the same time that the job's script has failed, so such a job is requeued too if it had all GPUs
+of the node: Slurm no longer says which GPUs an ended job had. It was perhaps another error, earlier in the outage.
 """
 
 from __future__ import annotations
@@ -99,8 +99,10 @@ def _jobs(since: datetime) -> list[slurm.Running]:
 
 
 def _has(job: slurm.Running, gpu: str) -> bool:
-    """Whether the job uses the GPU. If the GPU's device file is not known, this is certain only for a job that has all
-    GPUs."""
+    """Whether the job uses the GPU. If the job has ended, or if the GPU's device file is not known, this is certain
+    only for a job that has all GPUs."""
+    if job.gpus is not None:
+        return job.gpus >= max(1, facts.load().gpus)
     held: list[str] = []
     _try(lambda: held.extend(slurm.gpus_of(job.part, look.own_name())), f"GPUs of job {job.job_id}")
     file = device_file(gpu)

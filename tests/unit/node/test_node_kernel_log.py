@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -53,7 +54,7 @@ class Node:
         self.folder, self.jobs, self.ran, self.refuses = folder, list[slurm.Running](), list[list[str]](), ""
         self.details = dict[str, str]()
         self.known("0000:01:00.0", 5)
-        self.failed, self.asked_since = list[slurm.Running](), list[datetime]()
+        self.failed = list[str]()
         self.away = 0
         """So many commands get no answer."""
 
@@ -74,14 +75,32 @@ class Node:
             raise slurm.UnansweredError("Unable to contact slurm controller (connect failure)")
         if list(argv[:4]) == ["scontrol", "--details", "show", "job"]:
             return self.details[argv[4]]
+        if argv[0] == "squeue":
+            assert "--states=all" in argv and "--nodelist=train-2" in argv and f"--Format={slurm._FAILED}" in argv
+            return "".join(self.failed)
         self.ran.append(list(argv))
         if self.refuses and self.refuses in argv:
             raise slurm.SlurmError("not now")
         return ""
 
-    def failed_on(self, name: str, since: datetime) -> list[slurm.Running]:
-        self.asked_since.append(since)
-        return self.failed if name == "train-2" else []
+    def end(self, job_id: str, gpus: int, ends_in: timedelta = timedelta(seconds=5)) -> None:
+        """Its script fails. slurmctld then says how many GPUs it had, and not which (job_mgr.c: _pack_job_gres)."""
+        (job,) = [each for each in self.jobs if each.part == job_id]
+        self.jobs.remove(job)
+        lines = self.details[job_id].splitlines(keepends=True)
+        self.details[job_id] = "".join(line for line in lines if "GRES=" not in line)
+        values = {
+            "Reason": "NonZeroExitCode",
+            "EndTime": f"{datetime.now() + ends_in:%Y-%m-%dT%H:%M:%S}",
+            "tres-alloc": f"cpu=192,mem=2235G,node=2,billing=192,gres/gpu={2 * gpus}",
+            "JobID": job_id,
+            "RestartCnt": str(job.restarts),
+            "State": "COMPLETING",
+            "NodeList": "train-2",
+            "Command": job.script,
+        }
+        columns = re.findall(r"([\w-]+):(\d+)\|", slurm._FAILED)
+        self.failed.append("".join(f"{values.get(name, 'N/A'):{width}}|" for name, width in columns) + "\n")
 
 
 @pytest.fixture
@@ -89,7 +108,6 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     made = Node(tmp_path)
     monkeypatch.setattr(slurm, "_run", made.run)
     monkeypatch.setattr(slurm, "running_on", lambda name: made.jobs if name == "train-2" else [])
-    monkeypatch.setattr(slurm, "failed_on", made.failed_on)
     monkeypatch.setattr("socket.gethostname", lambda: "train-2.c.internal")
     monkeypatch.setattr(kernel_log, "LATE", timedelta(hours=1))
     monkeypatch.setattr(kernel_log, "TIME", "2026-11-23T07:00:00Z")
@@ -226,18 +244,32 @@ def test_a_job_whose_script_failed_while_slurmctld_was_away_runs_again(
 ) -> None:
     """As soon as slurmctld answers, it learns from slurmstepd that the script has failed."""
     node.job("7")
-    node.job("8", gpus="gpu:4(IDX:0-3)")
-    node.failed, node.jobs = node.jobs, []
+    node.job("8", gpus="gpu:4(IDX:4-7)")
+    node.end("7", 8)
+    node.end("8", 4)
     node.away = 3
     monkeypatch.setattr(kernel_log, "LATE", timedelta(0))
     kernel_log.follow([UNCONTAINED])
-    assert node.ran == [drain(ONE_GPU), *requeue("7", why=ONE_GPU)], "job 8 did not use the GPU"
-    assert len(node.asked_since) == 1 and node.asked_since[0].tzinfo
+    assert node.ran == [drain(ONE_GPU), *requeue("7", why=ONE_GPU)], "nobody knows whether job 8 used the GPU"
+    node.ran.clear()
+    kernel_log.follow([FALLEN])
+    assert node.ran == [drain(WHY), *requeue("7"), *requeue("8")], "the whole node is lost"
+
+
+def test_a_job_that_was_requeued_and_still_completes_is_not_requeued_by_the_next_fault(
+    node: Node, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its next run would get the comment that this node was lost."""
+    node.job("7", restarts=1)
+    node.end("7", 8, ends_in=timedelta(minutes=1, seconds=1))
+    monkeypatch.setattr(kernel_log, "LATE", timedelta(0))
+    kernel_log.follow([FALLEN])
+    assert node.ran == [drain(WHY)]
 
 
 def test_a_job_that_ends_with_its_own_error_before_slurm_is_asked_stays_ended(node: Node) -> None:
     node.job("7")
-    node.failed, node.jobs = node.jobs, []
+    node.end("7", 8)
     kernel_log.follow([FALLEN])
     assert node.ran == [drain(WHY)]
 

@@ -117,9 +117,15 @@ def test_a_call_without_an_answer_is_told_from_a_refused_one(
     assert type(caught.value) is kind
 
 
-def failed_line(job: str, state: str, reason: str, end: str) -> str:
+ALLOCATED = "cpu=192,mem=2235G,node=2,billing=192,gres/gpu=16"
+
+
+def failed_line(
+    job: str, state: str, reason: str, end: str, allocated: str = ALLOCATED, asked: str = "gres/gpu:8"
+) -> str:
     """A line of slurm._FAILED."""
-    fields = (f"{reason:<20}", end.ljust(20), job.ljust(12), f"{'N/A':<12}", f"{'N/A':<12}", f"{'N/A':<12}", "1   ")
+    gpus = (allocated.ljust(400), asked.ljust(200))
+    fields = (f"{reason:<20}", end.ljust(20), *gpus, job.ljust(12), *[f"{'N/A':<12}"] * 3, "1   ")
     return "|".join((*fields, state.ljust(14), "train-2".ljust(4000), f"/home/ubuntu/{job}.sh".ljust(4000))) + "|"
 
 
@@ -135,12 +141,40 @@ def test_jobs_that_failed_since_a_moment_are_told_from_those_that_were_cancelled
         failed_line("12", "PENDING", "NonZeroExitCode", "N/A"),
         failed_line("13", "RUNNING", "None", after),
     ]
-    found = slurm.parse_failed("\n".join(["slurm: a warning", *lines]), since)
+    until = since + timedelta(seconds=30)
+    found = slurm.parse_failed("\n".join(["slurm: a warning", *lines]), since, until)
     assert [(job.job_id, job.restarts, job.script) for job in found] == [
         ("7", 1, "/home/ubuntu/7.sh"),
         ("8", 1, "/home/ubuntu/8.sh"),
     ]
-    assert slurm.parse_failed("\n".join(lines), since.astimezone(UTC)) == found
+    assert slurm.parse_failed("\n".join(lines), since.astimezone(UTC), until.astimezone(UTC)) == found
+
+
+def test_a_job_that_was_requeued_while_it_completed_has_not_failed_again() -> None:
+    """PENDING|COMPLETING: Slurm shows COMPLETING, the old reason, and an end of now and its time limit of a minute."""
+    since = datetime(2026, 11, 25, 12, 0, 0).astimezone()
+    requeued = failed_line("7", "COMPLETING", "NonZeroExitCode", "2026-11-25T12:01:30")
+    assert slurm.parse_failed(requeued, since, since + timedelta(seconds=30)) == []
+    assert len(slurm.parse_failed(requeued, since, since + timedelta(seconds=80))) == 1, "the head's clock is ahead"
+
+
+@pytest.mark.parametrize(
+    ("allocated", "asked", "gpus"),
+    [
+        (ALLOCATED, "N/A", 8),
+        ("cpu=8,mem=1M,node=1,billing=8,gres/gpu=4,gres/gpu:a100=4", "gres/gpu:a100:4", 4),
+        ("cpu=8,mem=1M,node=3,billing=8,gres/gpu=23", "N/A", 7),
+        ("cpu=8,mem=1M,node=2,billing=8", "gres/gpu:8", 8),
+        ("cpu=8,mem=1M,node=2,billing=8", "gres:gpu:a100:8", 8),
+        ("cpu=8,mem=1M,node=2,billing=8", "N/A", 0),
+    ],
+)
+def test_a_failed_job_says_how_many_gpus_it_had(allocated: str, asked: str, gpus: int) -> None:
+    """Without accounting, Slurm counts no GPUs. Before 23.11, a request begins with gres:."""
+    since = datetime(2026, 11, 25, 12, 0, 0).astimezone()
+    line = failed_line("7", "FAILED", "NonZeroExitCode", "2026-11-25T12:00:07", allocated, asked)
+    (job,) = slurm.parse_failed(line, since, since + timedelta(seconds=30))
+    assert job.gpus == gpus
 
 
 @pytest.mark.parametrize(
