@@ -16,6 +16,8 @@ from gpucluster.errors import UsageError
 from gpucluster.meant import did_you_mean
 
 YAML = (".yaml", ".yml")
+_FIXED = ("requeue",)
+"""Keys that a verb without their option sets itself: gpucluster/measure/settings.py."""
 
 
 class WithProgram(InSections):
@@ -94,7 +96,9 @@ def _of_sbatch(got: str, known: list[str], call: str) -> str | None:
     if key == "command":
         return f"write it into the command, after the options: {call}"
     flag = "--no-exclusive" if name == "oversubscribe" else flag_of(key)
-    return f"use {flag} instead" if flag in known else f"write {key} in job.yaml"
+    if flag in known:
+        return f"use {flag} instead"
+    return None if key in _FIXED else f"write {key} in job.yaml"
 
 
 def _why(text: str, known: list[str]) -> str | None:

@@ -235,6 +235,11 @@ def test_submit_has_an_option_for_each_of_sbatchs_that_a_key_sets(submit):
         ("--nice", "hint: it is an option of sbatch: `sbatch_args: [--nice=…]` in job.yaml\n"),
         ("--error", "hint: the job's log, log.txt in its folder, has both streams: `logs` and result.json read it\n"),
         ("--wait", "hint: options of the program come after it: bench [OPTIONS] -- python train.py --wait …\n"),
+        ("--requeue", "hint: options of the program come after it: bench [OPTIONS] -- python train.py --requeue …\n"),
+        (
+            "--no-requeue",
+            "hint: options of the program come after it: bench [OPTIONS] -- python train.py --no-requeue …\n",
+        ),
     ],
 )
 def test_bench_names_its_own_options_and_otherwise_keys_of_a_job_file(capsys, option, told):
