@@ -90,18 +90,12 @@ def _drained(name: str) -> Iterator[Place]:
             handlers += _ignore_signals()
         finally:
             # Also if a signal ends the program just before: its handler ignores the next ones.
-            _finish(place)
-        _handle_signals(handlers)
+            _finish(place, handlers)
 
 
 def _ignore_signals() -> list[Any]:
     """Slurm's commands ignore them too. Returns how this program handled them."""
     return [signal.signal(each, signal.SIG_IGN) for each in _SIGNALS]
-
-
-def _handle_signals(handlers: list[Any]) -> None:
-    for each, handler in zip(_SIGNALS, handlers, strict=True):
-        signal.signal(each, handler)
 
 
 def _job_on(node: str) -> str:
@@ -124,7 +118,16 @@ def replace(node: str, why: str) -> None:
     slurm.update([node], state="power_down_asap", reason=why)
 
 
-def _finish(place: Place) -> None:
+def _finish(place: Place, handlers: list[Any]) -> None:
+    """handlers: of the signals that are ignored now."""
+    try:
+        _replace_or_undrain(place)
+    finally:
+        for each, handler in zip(_SIGNALS, handlers, strict=False):
+            signal.signal(each, handler)
+
+
+def _replace_or_undrain(place: Place) -> None:
     """Leaves a drain that somebody else has set since. Each command is repeated while slurmctld does not answer: on a
     node that is always on, nothing else ends the drain."""
     if place.fault:

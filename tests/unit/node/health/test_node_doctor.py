@@ -197,9 +197,11 @@ def test_a_test_that_fails_takes_the_node_back(played: Slurm, monkeypatch: pytes
     def fail() -> None:
         raise SystemExit(143)
 
+    before = [signal.getsignal(each) for each in aside._SIGNALS]
     with pytest.raises(SystemExit):
         diagnosed(played, monkeypatch, PASSED, fail)
     assert played.updates == ["drain", "undrain"]
+    assert [signal.getsignal(each) for each in aside._SIGNALS] == before
 
 
 def test_a_drain_ends_although_slurmctld_is_away_while_the_head_node_is_replaced(
