@@ -5,8 +5,8 @@ this program must act at once. Other jobs of the node continue, and so does a jo
 (--no-kill).
 
 While slurmctld does not answer, for example because the head node is being replaced, this program repeats its commands.
-slurmctld then learns at the same time that the job's script has failed, so such a job is requeued too if it had all GPUs
-of the node: Slurm no longer says which GPUs an ended job had. It was perhaps another error, earlier in the outage.
+slurmctld then learns at the same time that the job's script has failed, perhaps for another reason. Such a job is
+requeued too if it had all GPUs of the node: Slurm no longer says which GPUs an ended job had.
 """
 
 from __future__ import annotations
