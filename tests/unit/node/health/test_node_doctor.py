@@ -255,7 +255,8 @@ def test_an_interruption_stops_dcgm_before_the_drain_ends(tmp_path: Path, number
     program = start(tmp_path, "look.main()")
     wait_for("DCGM", lambda: (tmp_path / "running").exists(), 30, 0.05)
     program.send_signal(number)
-    assert program.wait(60) == 128 + number
+    program.communicate(timeout=60)
+    assert program.returncode == 128 + number
     calls = [call for call in (tmp_path / "calls").read_text().splitlines() if "show" not in call]
     assert calls[-3:] == ["dcgmi stopped", "systemctl stop nvidia-dcgm", "update nodename=train-2 state=undrain"]
 
