@@ -41,7 +41,7 @@ def nodes_of(remote: Remote, jobs: Sequence[Job]) -> dict[str, list[str]]:
 def lines(places: Mapping[str, Place], jobs: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """A tree of the network nodes, and under each switch its nodes with their jobs."""
     if not places:
-        yield "EC2 has not reported any node's place in its network; it reports those of running p4d, p5 and similar types"
+        yield "EC2 has not reported any node's place in its network; it does for running p4d, p5 and similar types"
         return
     yield "the nodes in EC2's network:"
     yield from _below((), {node: places[node] for node in sorted(places, key=_by_number)}, jobs)

@@ -74,8 +74,8 @@ class HomeVolume(Construct):
         return arn(self, "ec2", f"volume/{self.volume.volume_id}")
 
     def grant_attach(self, role: iam.Role) -> None:
-        """Allows the head node to attach the volume. If another head node of this cluster has it or still runs, this one
-        stops that node first."""
+        """Allows the head node to attach the volume. If another head node of this cluster has it or still runs, this
+        one stops that node first."""
         roles.allow(role, ["ec2:DescribeVolumes"], ["*"])  # AWS has no scope for it
         heads = arn(self, "ec2", "instance/*")
         ours = {"aws:ResourceTag/gpucluster:cluster": self._cluster, "aws:ResourceTag/gpucluster:role": "head"}

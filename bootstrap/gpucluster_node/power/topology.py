@@ -94,7 +94,12 @@ class Topology:
         except AWS_ERRORS as error:
             pause_s = min(AGAIN_S * 2**self._failures, LONGEST_S)
             self._failures, self._not_before = self._failures + 1, self._clock() + pause_s
-            log.warning("EC2 did not report the places of %d instances, next try in %.0f s: %s", len(asked), pause_s, brief(error))
+            log.warning(
+                "EC2 did not report the places of %d instances, next try in %.0f s: %s",
+                len(asked),
+                pause_s,
+                brief(error),
+            )
             return
         self._failures = 0
         told = parse(answer)

@@ -28,8 +28,8 @@ TIMEOUT_S = 420
 """A job may be the first that needs its nodes, its environment and its packages."""
 ON_TWO_NODES = ("--nodes", "2", "--gpus-per-node", "1")
 ABORTED_AT_EXIT = "killed by SIGABRT, last line: terminate called without an active exception"
-"""A thread of Gloo that frees its last tensor while Python ends aborts the process: PyTorch's pull request 179291, which
-was closed unmerged, describes it. CPython before 3.14 ends such a thread (python/cpython issue 87135)."""
+"""A thread of Gloo that frees its last tensor while Python ends aborts the process, as PyTorch's pull request 179291
+(closed unmerged) describes. CPython before 3.14 ends such a thread (python/cpython issue 87135)."""
 ATTEMPTS = 3
 QUICKLY = ("--batch-size", "1", "--num-warmup-batches", "1", "--num-batches-per-iter", "1", "--num-iters", "1")
 

@@ -315,7 +315,7 @@ ROWS: dict[str, Row] = {
     "budget": in_small("region:", "budget: {monthly_usd: 900000}\nregion:", IN_PLACE, "budget: added"),
     "budget.monthly_usd": in_full("900000", "950000", IN_PLACE, "900000.0 -> 950000.0"),
     "budget.email": in_full("email: a@", "email: b@", IN_PLACE, "a@example.com -> b@"),
-    "budget.at_limit": in_full("email: a@", "at_limit: stop-launches, email: a@", IN_PLACE, "tell -> stop-launches"),
+    "budget.at_limit": in_full("email: a@", "at_limit: stop-launches, email: a@", IN_PLACE, "notify -> stop-launches"),
     "security.kms_key_arn": in_small("region:", f"security: {{kms_key_arn: {KEY!r}}}\nregion:", REFUSED, "null -> arn"),
     "security.permissions_boundary_arn": in_small(
         "region:", "security: {permissions_boundary_arn: 'arn:aws:iam::123456789012:policy/b'}\nregion:", IN_PLACE,

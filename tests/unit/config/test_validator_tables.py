@@ -68,7 +68,7 @@ def test_days_of_logs_are_those_of_the_schema() -> None:
 def test_an_action_of_a_budget_needs_a_subscriber() -> None:
     found = schema("AWS::Budgets::BudgetsAction")
     assert "Subscribers" in found["required"] and found["properties"]["Subscribers"]["minItems"] == 1
-    assert budget.stop_tells_someone  # the reason for the rule
+    assert budget.stop_has_email  # the reason for the rule
 
 
 def test_lustre_is_sold_in_the_tiers_and_steps_that_its_api_names() -> None:

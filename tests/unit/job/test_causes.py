@@ -133,7 +133,9 @@ def test_many_jobs_are_asked_for_together(head: Head) -> None:
     record.waits(["train-1"], "RequestLimitExceeded: slow; the head node retries within 30 s")
     jobs = [job(str(n), "CONFIGURING", f"train-{n}") for n in (1, 2)] + [job("3", "PENDING", reason="BeginTime")]
     found = causes.of_all(head, jobs)
-    assert found["1"] == ["EC2 has not launched train-1 yet: RequestLimitExceeded: slow; the head node retries within 30 s"]
+    assert found["1"] == [
+        "EC2 has not launched train-1 yet: RequestLimitExceeded: slow; the head node retries within 30 s"
+    ]
     assert (found["2"], found["3"]) == ([], [])
     assert head.ran == ["sh", "sinfo"]
     rows = {row["job_id"]: row["reason"] for row in jobs_verb.merged(jobs, [], found)}

@@ -119,7 +119,7 @@ def test_the_tree_has_each_switch_with_its_nodes_and_jobs() -> None:
         "      nn-a2:",
         "        train-4: job 8",
     ]
-    assert "EC2 has told no" in "".join(topology.lines({}, {}))
+    assert "EC2 has not reported any" in "".join(topology.lines({}, {}))
 
 
 def test_a_node_that_is_off_has_no_place() -> None:

@@ -273,7 +273,7 @@ def tried(group: resume.Group, **options: Any) -> Tried:
     launcher = launch.Launcher(CLUSTER, "1", lambda: resume.client("ec2"), **options)
     instances: dict[str, ec2.Instance] = {}
     found = launcher.launch(group.nodes, templates, instances.update, together=group.job_id is not None)
-    return Tried(found.left, found.errors, instances)
+    return Tried(found.left, found.errors, instances=instances)
 
 
 def ids(found: Tried) -> dict[str, str]:
