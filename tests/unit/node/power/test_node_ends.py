@@ -91,6 +91,24 @@ def test_a_job_that_needs_every_node_gets_a_lost_one_back_before_slurms_timeout(
     assert begins(world, ENDING_S) < BOOT_S + 30
 
 
+@pytest.mark.parametrize("drained", [False, True])
+def test_a_node_that_is_drained_while_it_ends_stays_drained(world: World, drained: bool) -> None:
+    """Slurm's `resume`, which ends the power-down, would end the drain too."""
+    world.slurm.submit(1, SIZE, runs_s=1)
+    begins(world, 60)
+    world.advance(10)
+    world.slurm.run(["scontrol", "update", "nodename=train-2", "state=power_down_force"])
+    world.advance(5)
+    node = world.slurm.nodes["train-2"]
+    assert "POWERING_DOWN" in node.flags
+    if drained:
+        world.slurm.run(["scontrol", "update", "nodename=train-2", "state=drain", "reason=bad GPU"])
+    world.advance(ENDING_S - 20)
+    assert node.flags == ({"CLOUD", "DRAIN", "POWERING_DOWN"} if drained else {"CLOUD", "POWERED_DOWN"})
+    world.advance(30)
+    assert node.flags == {"CLOUD", "POWERED_DOWN"} | ({"DRAIN"} if drained else set())
+
+
 def test_a_refused_launch_is_tried_again_after_the_time_in_its_reason(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

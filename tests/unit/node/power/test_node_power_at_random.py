@@ -15,7 +15,7 @@ import pytest
 from gpucluster_node.power import in_flight
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from random_world import SIZE, World, install
+from random_world import SIZE, USERS, World, install
 
 TROUBLE = ("", "", "", "slow", "refuse", "fault", "lose answer", "kill before", "kill after")
 HOUR_S = 3600.0
@@ -45,8 +45,12 @@ def user_sets_down(world: World) -> None:
     world.slurm.run(["scontrol", "update", "nodename=train-3", "state=down", "reason=bad GPU"])
 
 
+def user_drains(world: World) -> None:
+    world.slurm.run(["scontrol", "update", "nodename=train-3", "state=drain", f"reason={USERS}"])
+
+
 def forced_down(world: World) -> None:
-    world.slurm.run(["scontrol", "update", "nodename=train-2", "state=power_down_force"])
+    world.slurm.run(["scontrol", "update", "nodename=train-2,train-3", "state=power_down_force"])
 
 
 def omitted(world: World) -> None:
@@ -64,6 +68,7 @@ EVENTS: dict[str, Callable[[World], object]] = {
     "reconcile starts again": World.restart,
     "powered down by a user": forced_down,
     "set DOWN by a user": user_sets_down,
+    "drained by a user": user_drains,
     "5 s": lambda world: world.advance(5),
     "a minute": lambda world: world.advance(60),
     "five minutes": lambda world: world.advance(300),

@@ -362,6 +362,10 @@ SUSPENDED = replace(RUNNING, suspended=True)
         ("none was launched", "IDLE+CLOUD+POWERING_DOWN", launched.Launch(suspended=True), "", REFUSED, True),
         ("one may be running", "IDLE+CLOUD+POWERING_DOWN", launched.Launch(suspended=True), "", FAILED, False),
         ("nothing is recorded", "IDLE+CLOUD+POWERING_DOWN", None, "terminated", REFUSED, False),
+        ("a user drains it", "IDLE+CLOUD+DRAIN+POWERING_DOWN", SUSPENDED, "terminated", "bad GPU", False),
+        ("`up --drain` drains it", "IDLE+CLOUD+DRAIN+POWERING_DOWN", SUSPENDED, "terminated", "up", False),
+        ("a user sets it FAIL", "IDLE+CLOUD+FAIL+POWERING_DOWN", SUSPENDED, "terminated", "bad GPU", False),
+        ("a user sets it DOWN", "DOWN+CLOUD+POWERING_DOWN", SUSPENDED, "terminated", "bad GPU", False),
     ],
 )
 def test_a_node_is_free_once_its_instance_and_its_suspend_program_are_over(
