@@ -90,11 +90,14 @@ class Drained:
         self._set("drain", REASON)
 
     def end(self) -> None:
-        """Resumes the remaining nodes, except those that were drained for another reason."""
+        """Resumes the remaining nodes, except those that were drained for another reason. Slurm appends its own to ours
+        if a node does not answer."""
         remote = self._connect()
         found = remote.run(slurm.sinfo_argv()).check("cannot list the nodes")
         nodes = slurm.parse_nodes(found.stdout)
-        ours = dict.fromkeys(node.name for node in nodes if node.reason == REASON and not node.available)
+        ours = dict.fromkeys(
+            node.name for node in nodes if node.reason.split(" : ")[0] == REASON and not node.available
+        )
         if ours:
             remote.run(slurm.node_state_argv(",".join(ours), "resume")).check("cannot resume the nodes")
             self._tell(f"back in service: {' '.join(ours)}")

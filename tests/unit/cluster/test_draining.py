@@ -181,3 +181,11 @@ def test_nodes_drained_by_others_stay_drained(told: list[str]) -> None:
     played.reasons["cpu-1"] = REASON  # an old reason: the node is in service
     drained(played, told).end()
     assert played.states["train-2"] == "drained" and told == []
+
+
+def test_a_drained_node_that_did_not_answer_is_taken_back(told: list[str]) -> None:
+    """Slurm has appended its own reason."""
+    played = PlayedSlurm()
+    played.states["train-2"], played.reasons["train-2"] = "down*", f"{REASON} : Not responding"
+    drained(played, told).end()
+    assert played.states["train-2"] == "idle"
