@@ -109,6 +109,26 @@ def test_a_node_that_is_drained_while_it_ends_stays_drained(world: World, draine
     assert node.flags == {"CLOUD", "POWERED_DOWN"} | ({"DRAIN"} if drained else set())
 
 
+def test_a_round_asks_ec2_for_ended_instances_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three steps of it want them: which instances have ended, which nodes are free, and why instances have ended."""
+    world.slurm.submit(1, SIZE, runs_s=3600)
+    begins(world, 60)
+    world.slurm.run(["scontrol", "update", "nodename=train-3", "state=power_down_force"])
+    world.advance(5)
+    listed, rounds = world._listed, list[int]()
+
+    def counted(Filters: list[dict[str, Any]], **given: Any) -> list[dict[str, Any]]:
+        states = next(each["Values"] for each in Filters if each["Name"] == "instance-state-name")
+        rounds[-1] += "terminated" in states
+        return listed(Filters, **given)
+
+    monkeypatch.setattr(world, "_listed", counted)
+    end(world, next(each for each in world.machines if each.node == "train-2"), SPOT)
+    rounds.append(0)
+    (down,) = world.rounds.actions()
+    assert (down.name, SPOT in down.reason, rounds) == ("train-2", True, [1])
+
+
 def test_a_refused_launch_is_tried_again_after_the_time_in_its_reason(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
