@@ -210,6 +210,7 @@ class Rounds:
         wanted = self.templates.of(cluster, outdated.partitions(cluster, instances))
         launching, since = in_flight.nodes(), in_flight.since()
         nodes = slurm.nodes()
+        _forget_launches(nodes)
         own = words.own(instances, nodes)
         self.repeats.look(in_flight.killed(), nodes, own, instances, launching)
         booting.write(booting.booting(nodes, own))
@@ -217,7 +218,6 @@ class Rounds:
         self.announced.look(nodes, own, datetime.now(timezone.utc))
         self.network.look(cluster, nodes, own)
         self.labels.look(cluster, instances)
-        launched.forget(node.name for node in nodes if node.has("POWERED_DOWN"))
         launches = launched.read(node.name for node in nodes if words.of_slurm(node) in (states.BOOTING, states.ENDING))
         ask = _ask_once(cluster)
         gone = self.known.ended(nodes, instances, ask, launches)
@@ -225,6 +225,14 @@ class Rounds:
         actions = decide(cluster, nodes, instances, self.seen, datetime.now(), wanted, launching, since, gone, free)
         starts = [Action("start_now", job) for job in requeued.to_start(cluster, slurm.requeued(), nodes)]
         return explained(actions, ask) + starts
+
+
+def _forget_launches(nodes: Sequence[slurm.Node]) -> None:
+    """Of nodes that are off. Called before anything slow, and not for nodes with a ResumeProgram: a new launch must
+    stay recorded."""
+    off = [node.name for node in nodes if node.has("POWERED_DOWN")]
+    launching = in_flight.nodes() if off else frozenset()
+    launched.forget(name for name in off if name not in launching)
 
 
 def _ask_once(cluster: fleet.Fleet) -> ended.Ask:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import random_world
-from gpucluster_node import retry
+from gpucluster_node import ec2, retry
+from gpucluster_node.power import in_flight
+from gpucluster_node.power import launched as records
 from random_world import BOOT_S, SIZE, Machine, World, error, install
 
 KEY = "Client.InternalError: Client error on launch"  # aws/karpenter-provider-aws#1407
@@ -127,6 +131,23 @@ def test_a_round_asks_ec2_for_ended_instances_once(world: World, monkeypatch: py
     rounds.append(0)
     (down,) = world.rounds.actions()
     assert (down.name, SPOT in down.reason, rounds) == ("train-2", True, [1])
+
+
+def test_a_launch_during_a_slow_round_stays_recorded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm's answer about the node is old by then."""
+    machine = ec2.Instance("i-9", "pending", "10.0.0.9", world.wall().replace(tzinfo=UTC), None, None)
+    slow = SimpleNamespace(look=lambda *given: records.write({"train-3": machine}))
+    assert "POWERED_DOWN" in world.slurm.nodes["train-3"].flags
+    world.rounds.announced = slow
+    world.rounds.actions()
+    assert records.read(["train-3"])["train-3"].instance == "i-9"
+    world.rounds.announced = SimpleNamespace(look=lambda *given: None)
+    program = in_flight.Record(["train-3"], in_flight.FOLDER)
+    world.rounds.actions()
+    assert "train-3" in records.read(["train-3"]), "its ResumeProgram still works on it"
+    program.close()
+    world.rounds.actions()
+    assert records.read(["train-3"]) == {}, "it is of an earlier life"
 
 
 def test_a_refused_launch_is_tried_again_after_the_time_in_its_reason(
