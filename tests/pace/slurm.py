@@ -147,7 +147,7 @@ class Controller:
         return woken
 
     def _is_free(self, node: Node) -> bool:
-        return node.base == "IDLE" and node.flags <= {"CLOUD", "POWERED_DOWN"}
+        return node.base == "IDLE" and node.flags <= {"CLOUD", "POWERED_DOWN", "POWER_UP"}
 
     def _wakes(self, node: Node) -> bool:
         """After scontrol's power_up."""

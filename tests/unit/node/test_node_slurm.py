@@ -33,6 +33,19 @@ def test_parse_nodes_without_reason() -> None:
 
 
 @pytest.mark.parametrize(
+    ("shown", "states"),
+    [
+        ("IDLE+CLOUD+POWERED_DOWN+POWER_UP", {"IDLE", "CLOUD", "POWERED_DOWN", "POWER_UP"}),
+        ("IDLE+CLOUD+POWER_UP", {"IDLE", "CLOUD"}),
+    ],
+    ids=["asked for", "up: its last instance answered before Slurm launched another one"],
+)
+def test_a_request_to_power_up_counts_while_the_node_is_off(shown: str, states: set[str]) -> None:
+    (node,) = slurm.parse_nodes(f"NodeName=train-1 Arch=x86_64 State={shown} Partitions=train")
+    assert node.states == states
+
+
+@pytest.mark.parametrize(
     ("hostlist", "names"),
     [
         ("train-1", ["train-1"]),

@@ -331,7 +331,11 @@ class World:
         """All jobs have ended, and only the nodes that are always on are up, with their instances."""
         alive = sorted(each.node for each in self.machines if each.ended is None)
         wanted = [name for name in CLUSTER.always_on() if name not in self.held]
-        up = [name for name, node in self.slurm.nodes.items() if node.flags == {"CLOUD"} and node.base == "IDLE"]
+        up = [
+            name
+            for name, node in self.slurm.nodes.items()
+            if node.flags - {"POWER_UP"} == {"CLOUD"} and node.base == "IDLE"
+        ]
         return all(job.ended for job in self.slurm.jobs) and alive == up == wanted
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node.power import in_flight
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from random_world import SIZE, USERS, World, install
 
@@ -98,6 +98,7 @@ def assert_all_ends_well(world: World) -> None:
     trouble=st.lists(st.sampled_from(TROUBLE), max_size=40),
     lag_s=st.sampled_from((0.0, 3.0, 16.0)),
 )
+@example(events=["5 s"], trouble=[*[""] * 5, "kill after", "slow"], lag_s=16.0)  # POWER_UP stays, though it is up
 def test_all_ends_well(events: list[str], trouble: list[str], lag_s: float) -> None:
     with played(lag_s, trouble) as world:
         happens(world, events)
