@@ -23,6 +23,12 @@ _ENDED_FROM_OUTSIDE = (
     "Server.SpotInstanceTermination",
 )
 _NEXT_TRY = re.compile(r"; next try in (\d+) s$")
+_PROGRAMS = re.compile(
+    r"health: |spot: |doctor: |Capacity Block |EC2 plans |EC2's status checks fail: |launched from an older template "
+    r"|step=\w+ line=|/\S+ is being (built|filled)"
+)
+"""Reasons without a time with which programs drain nodes begin with these words. `gpucluster up --drain` is not among
+them: its nodes stay out of service during a change."""
 
 
 def reason(why: str, after_s: int) -> str:
@@ -40,26 +46,41 @@ def gone(ended_by: str = "") -> str:
 
 
 def is_due(node: Node, now: datetime) -> bool:
-    """Also False for a node that a user set DOWN: it is left to Slurm and the user."""
-    after_s = _after_s(node.reason)
+    """Also False for a node that a user set DOWN, or drained before it was silent: it is left to Slurm and the user."""
+    after_s = _after_s(node)
     return after_s is not None and node.reason_time is not None and now - node.reason_time >= timedelta(seconds=after_s)
 
 
 def is_ours(node: Node) -> bool:
     """Whether a program, and not a user, gave the node its reason."""
-    return _after_s(node.reason) is not None
+    return _after_s(node) is not None
 
 
 def was_refused(node: Node) -> bool:
     """Whether EC2 refused to launch the node's instance, or ended it before it started."""
-    return _after_s(node.reason) == LAUNCH_REFUSED_S and _last(node.reason) not in SLURM_REASONS
+    return _next_try(node.reason) == LAUNCH_REFUSED_S
 
 
-def _after_s(text: str) -> int | None:
+def _after_s(node: Node) -> int | None:
+    """Slurm keeps the drain of a node that it sets DOWN."""
+    before, of_slurm = _split(node.reason)
+    if of_slurm is None:
+        return _next_try(before)
+    is_users = bool(before) and node.has("DRAIN", "FAIL") and not _is_programs(before)
+    return None if is_users else SLURM_REASONS[of_slurm]
+
+
+def _split(text: str) -> tuple[str, str | None]:
+    """The reason that somebody gave the node, and Slurm's last one. Slurm appends its own reasons to the one that the
+    node already has (node_mgr.c: set_node_reason)."""
+    before, _, last = text.rpartition(" : ")
+    return (_split(before)[0], last) if last in SLURM_REASONS else (text, None)
+
+
+def _is_programs(text: str) -> bool:
+    return _next_try(text) is not None or _PROGRAMS.match(text) is not None
+
+
+def _next_try(text: str) -> int | None:
     found = _NEXT_TRY.search(text)
-    return int(found[1]) if found else SLURM_REASONS.get(_last(text))
-
-
-def _last(text: str) -> str:
-    """Slurm appends its own reason to the one that the node already has (node_mgr.c: set_node_reason)."""
-    return text.rpartition(" : ")[2]
+    return int(found[1]) if found else None

@@ -49,11 +49,17 @@ def _parse_node(line: str) -> Node | None:
     found = _NODE.search(line)
     if not found:
         return None
-    # A star after the state means that the node does not respond.
-    states = frozenset(found["state"].replace("*", "+NOT_RESPONDING").split("+"))
+    states = _states(found["state"])
     why, extra = _REASON.search(line), _EXTRA.search(line)
     node = Node(found["name"], states, address=found["address"] or "", extra=extra["value"] if extra else "")
     return replace(node, reason=why["reason"], reason_time=datetime.fromisoformat(why["time"])) if why else node
+
+
+def _states(text: str) -> frozenset[str]:
+    """A star means that the node does not respond. Slurm keeps POWER_UP if a node answers before its launch
+    (node_mgr.c: validate_node_specs), and acts on it only if the node is off (power_save.c: _do_power_work)."""
+    states = frozenset(text.replace("*", "+NOT_RESPONDING").split("+"))
+    return states if states & {"POWERED_DOWN", "POWERING_UP"} else states - {"POWER_UP"}
 
 
 def expand(hostlist: str) -> list[str]:

@@ -4,7 +4,7 @@ the queue.
 The nodes are drained, not their partition: a partition in DRAIN refuses new jobs but still starts pending ones, and
 a partition that is DOWN is UP again as soon as slurmctld reads its new configuration. Slurm ends the drain of a node
 that it powers down because it has been idle for SuspendTime (power_save.c: _do_power_work, idle_on_node_suspend), so
-the drain is set again while jobs run on other nodes.
+the drain is set again while jobs run, and instances terminate, on other nodes.
 """
 
 from __future__ import annotations
@@ -77,22 +77,27 @@ class Drained:
 
     def power_down(self, instances: Callable[[], Collection[str]]) -> None:
         """`instances`: the names of nodes that still have an instance. Powering down ends a drain, so the drain is set
-        again: otherwise a job or `min_nodes` could start a node before the change."""
+        again: otherwise a job or `min_nodes` could start a node before the change. Each pass sets it, because the head
+        node soon lets Slurm use a node whose instance is terminated (states.FREE), while others still terminate."""
         names = sorted(instances())
         if not names:
             return
         self._tell(f"terminating the instances of {' '.join(names)}")
         self._set("power_down_force", REASON)
         while instances():
+            self._drain_again()
             time.sleep(POLL_S / 5)
         self._set("drain", REASON)
 
     def end(self) -> None:
-        """Resumes the remaining nodes, except those that were drained for another reason."""
+        """Resumes the remaining nodes, except those that were drained for another reason. Slurm appends its own to ours
+        if a node does not answer."""
         remote = self._connect()
         found = remote.run(slurm.sinfo_argv()).check("cannot list the nodes")
         nodes = slurm.parse_nodes(found.stdout)
-        ours = dict.fromkeys(node.name for node in nodes if node.reason == REASON and not node.available)
+        ours = dict.fromkeys(
+            node.name for node in nodes if node.reason.split(" : ")[0] == REASON and not node.available
+        )
         if ours:
             remote.run(slurm.node_state_argv(",".join(ours), "resume")).check("cannot resume the nodes")
             self._tell(f"back in service: {' '.join(ours)}")

@@ -147,13 +147,14 @@ class Controller:
         return woken
 
     def _is_free(self, node: Node) -> bool:
-        return node.base == "IDLE" and node.flags <= {"CLOUD", "POWERED_DOWN"}
+        return node.base == "IDLE" and node.flags <= {"CLOUD", "POWERED_DOWN", "POWER_UP"}
 
     def _wakes(self, node: Node) -> bool:
         """After scontrol's power_up."""
         if not node.flags >= {"POWERED_DOWN", "POWER_UP"}:
             return False
-        node.flags, node.since = {"CLOUD", "NOT_RESPONDING", "POWERING_UP"}, self._now()
+        node.flags = {"CLOUD", "NOT_RESPONDING", "POWERING_UP"} | _drain(node)
+        node.since = self._now()
         return True
 
     def _allocate(self, node: Node, job: Job) -> bool:
@@ -174,15 +175,16 @@ class Controller:
             if "POWERING_UP" in node.flags and waited > self._resume_timeout_s:
                 self.timeouts.append(node.name)
                 self._fails(node, "ResumeTimeout reached")
-                node.flags = {"CLOUD", "POWERED_DOWN"}
+                node.flags = {"CLOUD", "POWERED_DOWN"} | _drain(node)
             if "POWERING_DOWN" in node.flags and waited > self._suspend_timeout_s:
                 self._powered_down(node)
 
     def _powered_down(self, node: Node) -> None:
         """Not after ResumeTimeout: then Slurm keeps the address."""
-        node.flags, node.address = {"CLOUD", "POWERED_DOWN"}, ""
+        node.flags, node.address = {"CLOUD", "POWERED_DOWN"} | _drain(node), ""
 
     def _fall_asleep(self) -> list[Node]:
+        """It ends a DRAIN too (idle_on_node_suspend)."""
         asleep = [node for node in self.nodes.values() if self._may_sleep(node)]
         for node in asleep:
             node.base, node.flags, node.since = "IDLE", {"CLOUD", "POWERING_DOWN"}, self._now()
@@ -264,6 +266,10 @@ class Controller:
                 node.flags.add("POWER_UP")
         elif state == "resume":
             self._resume(node)
+        elif state == "drain":
+            self._drains(node, reason)
+        elif state == "undrain":
+            node.flags.discard("DRAIN")
         elif state:
             raise NotImplementedError(f"the played controller does not know state={state}")
 
@@ -278,12 +284,22 @@ class Controller:
             node.flags -= {"POWERING_UP", "POWER_UP"}
         node.flags.add("POWER_DOWN")
 
+    def _drains(self, node: Node, reason: str) -> None:
+        if node.base == "ALLOCATED" and "POWERING_UP" in node.flags:
+            self._requeue(node)
+        node.flags.add("DRAIN")
+        node.reason, node.reason_time = reason, self._wall()
+
     def _resume(self, node: Node) -> None:
         if "POWERING_DOWN" in node.flags:
             self._powered_down(node)
         node.flags.discard("DRAIN")
         if node.base == "DOWN":
             node.base, node.reason, node.reason_time = "IDLE", "", None
+
+
+def _drain(node: Node) -> set[str]:
+    return node.flags & {"DRAIN"}
 
 
 def expand(hostlist: str) -> list[str]:

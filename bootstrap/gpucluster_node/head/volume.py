@@ -35,6 +35,8 @@ FORCE_AFTER_S = 300
 shutting-down and terminated, and may need ten minutes more (EC2's guide, "Troubleshoot stopping your instance")."""
 TIMEOUT_S = FORCE_AFTER_S + 600
 INTERVAL_S = 1
+ORDER = ("running", "pending", "stopping", "shutting-down", "stopped")
+"""heads.NOT_TERMINATED, in the order in which this program deals with other head nodes."""
 TEMPORARY = (
     "IncorrectInstanceState",
     "IncorrectState",
@@ -119,11 +121,11 @@ class Takeover:
         return move
 
     def _other(self, ec2: Any, attachment: Mapping[str, Any] | None, me: heads.Head) -> heads.Head | None:
-        """The instance that has the volume. If nobody has it, another head node, first one that has not stopped: its
-        Slurm controller may still act on the cluster's nodes."""
+        """The instance that has the volume. If nobody has it, another head node, first one that runs: its Slurm
+        controller may still act on the cluster's nodes."""
         if attachment:
             return None if attachment["InstanceId"] == me.instance_id else heads.find(ec2, attachment["InstanceId"])
-        return min(heads.others(ec2, self.cluster, me), key=lambda each: each.state == "stopped", default=None)
+        return min(heads.others(ec2, self.cluster, me), key=lambda each: ORDER.index(each.state), default=None)
 
     def _is_stuck(self, other: heads.Head) -> bool:
         if other.state != "stopping" or other.instance_id in self.forced:

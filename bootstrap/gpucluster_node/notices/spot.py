@@ -22,6 +22,7 @@ log = logging.getLogger("spot")
 EVERY_S = 5
 END = "meta-data/spot/instance-action"
 REBALANCE = "meta-data/events/recommendations/rebalance"
+REBALANCED = "spot: EC2 recommends to rebalance: it may terminate this node soon"
 
 
 def parse(text: str) -> ends.End:
@@ -52,7 +53,7 @@ class Watch:
         if text:
             self._node.before(parse(text), now, slurm.running_on(self._name))
         elif not self._ignores_rebalance and self._ask(REBALANCE):
-            self._node.take_away("spot: EC2 recommends to rebalance: it may terminate this node soon")
+            self._node.take_away(REBALANCED)
 
 
 def main() -> None:

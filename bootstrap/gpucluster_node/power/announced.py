@@ -22,6 +22,7 @@ log = logging.getLogger("announced")
 EVERY = timedelta(minutes=1)
 NEAR = timedelta(minutes=10)
 """So long before an end the node's jobs are looked at each time, else once a minute."""
+FAILING = "EC2's status checks fail"
 CHECK_FAILS = timedelta(minutes=3)
 """ParallelCluster's clustermgtd waits as long: a check may fail for a moment."""
 EVENTS = ("instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop")
@@ -170,7 +171,7 @@ class Announced:
 
     def _failed(self, instance: ec2.Instance, now: datetime) -> str:
         failed = [name for check, name in CHECKS.items() if self._has_failed(instance, check, now)]
-        return f"EC2's status checks fail: {', '.join(failed)} impaired" if failed else ""
+        return f"{FAILING}: {', '.join(failed)} impaired" if failed else ""
 
     def _has_failed(self, instance: ec2.Instance, check: str, now: datetime) -> bool:
         since = self._failing.get((instance.instance_id, check))

@@ -58,16 +58,22 @@ def _booting(nodes: Sequence[slurm.Node], launches: Mapping[str, launched.Launch
     }
 
 
+def only_powers_down(node: slurm.Node) -> bool:
+    """Whether `resume` ends nothing but the power-down. It would also end a DRAIN, FAIL or DOWN that somebody has set
+    since the power-down began (NODE_RESUME in node_mgr.c: update_node)."""
+    return node.has("POWERING_DOWN") and not node.has("DRAIN", "FAIL", "DOWN")
+
+
 def free(
     nodes: Sequence[slurm.Node],
     own: Mapping[str, ec2.Instance],
     ask: Ask,
     launches: Mapping[str, launched.Launch],
 ) -> frozenset[str]:
-    """Nodes that Slurm is powering down, whose SuspendProgram has ended, and which have no instance for certain: EC2
+    """Nodes that Slurm only powers down, whose SuspendProgram has ended, and which have no instance for certain: EC2
     lists it as terminated, or has refused to launch one. An instance that is shutting down does not count: it may still
     report the end of a job that runs again on the node (job_epilog_complete in Slurm's job_mgr.c)."""
-    left = [node for node in nodes if node.has("POWERING_DOWN") and node.name not in own]
+    left = [node for node in nodes if only_powers_down(node) and node.name not in own]
     ending = {node: launch for node in left if (launch := launches.get(node.name)) and launch.suspended}
     had_one = [node.name for node, launch in ending.items() if launch.instance]
     over = {each.instance_id for each in ask(had_one) if each.state == "terminated"} if had_one else set()

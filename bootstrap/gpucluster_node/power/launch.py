@@ -71,13 +71,23 @@ class NotWantedError(Exception):
 
 
 @dataclass
+class Patience:
+    """Limits the time in which EC2 does not serve a call, and the pauses. If the call is abandoned, the call that is
+    made in its place has the same."""
+
+    since: float
+    failures: int = 0
+
+
+@dataclass
 class Launched:
     """left: nodes for which no type had capacity. why: EC2's messages, by type. may_be_stopped: whether AWS Budgets
-    stops the cluster's launches at its limit."""
+    stops the cluster's launches at its limit. patience: of an abandoned call."""
 
     left: list[str] = field(default_factory=list)
     errors: list[tuple[fleet.LaunchTemplate, Exception]] = field(default_factory=list)
     may_be_stopped: bool = False
+    patience: Patience | None = None
 
     @property
     def is_abandoned(self) -> bool:
@@ -120,11 +130,12 @@ class Launcher:
         *,
         together: bool,
         wanted: StillWanted = lambda nodes: nodes,
+        patience: Patience | None = None,
     ) -> Launched:
         """Uses the first type with capacity. together: all nodes on one type, or none. hand_over: takes the instances
         of a call before the next call, which may be throttled for longer than a boot waits for its name. wanted: asked
-        before a call is repeated."""
-        found = Launched(left=list(nodes), may_be_stopped=self._cluster.monthly_usd is not None)
+        before a call is repeated. patience: of the abandoned call that this launch is made in place of."""
+        found = Launched(list(nodes), may_be_stopped=self._cluster.monthly_usd is not None, patience=patience)
         for template in templates:
             error = self._on(template, found, hand_over, together, wanted)
             if error:
@@ -146,9 +157,13 @@ class Launcher:
         size = len(found.left) if together else min(len(found.left), MOST_AT_ONCE)
         while found.left:
             nodes = found.left[:size]
+            patience, found.patience = found.patience or Patience(self.clock()), None
             try:
-                instances = self._run(template, nodes, len(nodes) if together else 1, wanted)
-            except (*AWS_ERRORS, NotWantedError) as caught:
+                instances = self._run(template, nodes, len(nodes) if together else 1, wanted, patience)
+            except NotWantedError as abandoned:
+                found.patience = patience
+                return abandoned
+            except AWS_ERRORS as caught:
                 error: Exception = caught
                 if together or size == 1 or not self._is_full(error, nodes[0]):
                     return error
@@ -159,28 +174,37 @@ class Launcher:
         return None
 
     def _run(
-        self, template: fleet.LaunchTemplate, nodes: Sequence[str], least: int, wanted: StillWanted
+        self,
+        template: fleet.LaunchTemplate,
+        nodes: Sequence[str],
+        least: int,
+        wanted: StillWanted,
+        patience: Patience,
     ) -> list[ec2.Instance]:
         """A repeated call has the same token: EC2 launches once, even if its answer was lost. Slurm is asked right
         before the call, so that no instance is launched for a job that was cancelled during the pause."""
         token = ec2.client_token(f"{self._attempt}-{next(self._calls)}", nodes, template)
-        give_up_at = self.clock() + PATIENCE_S
         is_rejected = True
-        for failures in itertools.count(1):
+        for calls in itertools.count(1):
             CALLS.take()
-            if failures > 1:
+            if calls > 1:
                 _check_wanted(len(wanted(nodes)), len(nodes), is_rejected)
             try:
                 return ec2.launch(self._client(), template, least, len(nodes), token)
             except AWS_ERRORS as error:
-                patient = self.clock() < give_up_at if _is_unserved(error) else failures < FAULTS and _is_fault(error)
-                if not patient:
+                patience.failures += 1
+                if not self._may_repeat(error, patience):
                     raise
                 log.info("%s: will retry: %s", ",".join(nodes), brief(error))
                 self.waits(nodes, f"{brief(error)}; the head node retries within {rates.LONGEST_PAUSE_S:.0f} s")
                 is_rejected = is_rejected and _is_rejected(error)
-            self.sleep(rates.pause_s(failures))
+            self.sleep(rates.pause_s(patience.failures))
         raise AssertionError("endless")
+
+    def _may_repeat(self, error: Exception, patience: Patience) -> bool:
+        if _is_unserved(error):
+            return self.clock() - patience.since < PATIENCE_S
+        return _is_fault(error) and patience.failures < FAULTS
 
     def _is_full(self, error: Exception, node: str) -> bool:
         partition, code = self._cluster.partition_of(node), error_code(error)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from functools import cache, partial
 
 from gpucluster_node import dns, ec2, fleet, retry, slurm, states
 from gpucluster_node.aws import AWS_ERRORS, client
@@ -124,7 +125,7 @@ def _applies(rule: states.Rule, name: str, seen: Seen) -> bool:
     return bool(rule.action) and (not rule.after or seen.lasts(f"{name} {rule.why}", rule.after))
 
 
-def explained(actions: Sequence[Action], ask: Callable[[Sequence[str]], Sequence[ec2.Instance]]) -> list[Action]:
+def explained(actions: Sequence[Action], ask: ended.Ask) -> list[Action]:
     """Adds EC2's reason if an instance is gone. ask: returns the terminated instances of nodes."""
     gone = [action.name for action in actions if action.reason == GONE]
     last = words.own(ask(gone)) if gone else {}
@@ -138,12 +139,29 @@ def explained(actions: Sequence[Action], ask: Callable[[Sequence[str]], Sequence
 
 def act(actions: Sequence[Action]) -> None:
     """One failed action must not block the others."""
+    if resumed := [action.name for action in actions if action.verb == "resume"]:
+        _try(partial(_resume, resumed), "resume", ",".join(resumed))
     for action in actions:
-        log.info("%s %s %s", action.verb, action.name, action.reason)
-        try:
-            _do(action)
-        except (*AWS_ERRORS, slurm.SlurmError) as error:
-            log.error("%s %s: %s", action.verb, action.name, error)
+        if action.verb != "resume":
+            _try(partial(_do, action), action.verb, action.name, action.reason)
+
+
+def _try(do: Callable[[], None], verb: str, name: str, reason: str = "") -> None:
+    log.info("%s %s %s", verb, name, reason)
+    try:
+        do()
+    except (*AWS_ERRORS, slurm.SlurmError) as error:
+        log.error("%s %s: %s", verb, name, error)
+
+
+def _resume(names: Sequence[str]) -> None:
+    """Asks Slurm again, because the round may have been long, and a user may have drained a node since."""
+    now = datetime.now()
+    slurm.update([node.name for node in slurm.nodes(names) if _may_resume(node, now)], state="resume")
+
+
+def _may_resume(node: slurm.Node, now: datetime) -> bool:
+    return ended.only_powers_down(node) or (words.of_slurm(node) == states.DOWN_OFF and retry.is_due(node, now))
 
 
 def _do(action: Action) -> None:
@@ -192,6 +210,7 @@ class Rounds:
         wanted = self.templates.of(cluster, outdated.partitions(cluster, instances))
         launching, since = in_flight.nodes(), in_flight.since()
         nodes = slurm.nodes()
+        _forget_launches(nodes)
         own = words.own(instances, nodes)
         self.repeats.look(in_flight.killed(), nodes, own, instances, launching)
         booting.write(booting.booting(nodes, own))
@@ -199,16 +218,32 @@ class Rounds:
         self.announced.look(nodes, own, datetime.now(timezone.utc))
         self.network.look(cluster, nodes, own)
         self.labels.look(cluster, instances)
-        launched.forget(node.name for node in nodes if node.has("POWERED_DOWN"))
         launches = launched.read(node.name for node in nodes if words.of_slurm(node) in (states.BOOTING, states.ENDING))
-        gone = self.known.ended(nodes, instances, self._ended, launches)
-        free = ended.free(nodes, own, self._ended, launches)
+        ask = _ask_once(cluster)
+        gone = self.known.ended(nodes, instances, ask, launches)
+        free = ended.free(nodes, own, ask, launches)
         actions = decide(cluster, nodes, instances, self.seen, datetime.now(), wanted, launching, since, gone, free)
         starts = [Action("start_now", job) for job in requeued.to_start(cluster, slurm.requeued(), nodes)]
-        return explained(actions, self._ended) + starts
+        return explained(actions, ask) + starts
 
-    def _ended(self, names: Sequence[str]) -> Sequence[ec2.Instance]:
-        return ec2.describe(client("ec2"), self.cluster, names, ec2.ENDED_STATES)
+
+def _forget_launches(nodes: Sequence[slurm.Node]) -> None:
+    """Of nodes that are off. Called before anything slow, and not for nodes with a ResumeProgram: a new launch must
+    stay recorded."""
+    off = [node.name for node in nodes if node.has("POWERED_DOWN")]
+    launching = in_flight.nodes() if off else frozenset()
+    launched.forget(name for name in off if name not in launching)
+
+
+def _ask_once(cluster: fleet.Fleet) -> ended.Ask:
+    """EC2 answers for all nodes, so it is asked once at most, and only if somebody needs the answer."""
+    over = cache(lambda: ec2.describe(client("ec2"), cluster, states=ec2.ENDED_STATES))
+
+    def ask(names: Sequence[str]) -> list[ec2.Instance]:
+        wanted = frozenset(names)
+        return [each for each in over() if each.node in wanted]
+
+    return ask
 
 
 def main() -> None:

@@ -109,14 +109,19 @@ class Resume:
 
         try:
             since = self._launcher.clock()
+            patience: launch.Patience | None = None
             while left:
                 usable = self._usable(self._templates_of(group.partition), left, since)
                 if not usable:
+                    patience = None
                     continue
                 with self._limits.one_at_a_time(group.partition):
                     room = self._limits.room(group.partition, usable)
                     paid = room.of(left, together=together)
-                    found = self._launcher.launch(paid, usable, keep, together=together, wanted=self._wanted)
+                    found = self._launcher.launch(
+                        paid, usable, keep, together=together, wanted=self._wanted, patience=patience
+                    )
+                    patience = found.patience if found.is_abandoned else None
                 if found.left or not left:
                     if not self._waits(group.partition, found, left, since):
                         return

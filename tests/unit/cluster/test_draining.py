@@ -103,11 +103,27 @@ def test_jobs_end_first_then_the_nodes_and_all_are_taken_back(told: list[str]) -
         assert played.states == {**dict.fromkeys(NODES, "drained"), "cpu-1": "idle"}
         assert played.left < 0, "no job runs any more"
     assert set(played.states.values()) == {"idle"}
-    assert [state for _, state in played.updates] == ["drain", "power_down_force", "drain", "resume"]
+    assert [state for _, state in played.updates] == ["drain", "power_down_force", "drain", "drain", "resume"]
     assert [line for line in told if "waiting" in line] == [
         "waiting for 2 jobs: 7 (job 7, 0:10 of 1:00:00), 8 (job 8, 0:10 of 1:00:00)"
     ]
     assert told[-1] == "back in service: train-1 train-2 train-3"
+
+
+def test_a_node_whose_power_down_has_ended_waits_drained_for_the_others(told: list[str]) -> None:
+    """Slurm ends the drain of a node that it powers down, and the head node lets Slurm use it again soon."""
+    played = PlayedSlurm()
+    looks = iter([{"train-1", "train-2"}, {"train-1", "train-2"}, {"train-2"}, {"train-2"}, set[str]()])
+    seen: list[str] = []
+
+    def instances() -> set[str]:
+        seen.append(played.states["train-1"])
+        if len(seen) == 3:
+            played.states["train-1"] = "idle~"
+        return next(looks)
+
+    drained(played, told).power_down(instances)
+    assert seen == ["idle", "powering_down", "drained", "drained", "drained"]
 
 
 def test_nodes_without_instances_are_not_powered_down(told: list[str]) -> None:
@@ -165,3 +181,11 @@ def test_nodes_drained_by_others_stay_drained(told: list[str]) -> None:
     played.reasons["cpu-1"] = REASON  # an old reason: the node is in service
     drained(played, told).end()
     assert played.states["train-2"] == "drained" and told == []
+
+
+def test_a_drained_node_that_did_not_answer_is_taken_back(told: list[str]) -> None:
+    """Slurm has appended its own reason."""
+    played = PlayedSlurm()
+    played.states["train-2"], played.reasons["train-2"] = "down*", f"{REASON} : Not responding"
+    drained(played, told).end()
+    assert played.states["train-2"] == "idle"

@@ -5,6 +5,11 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node import retry, slurm
+from gpucluster_node.beegfs import head
+from gpucluster_node.beegfs.state import Settings, State
+from gpucluster_node.health import aside, look
+from gpucluster_node.notices import spot
+from gpucluster_node.power import announced, reconcile
 
 LINE = (
     "NodeName=train-1 Arch=x86_64 CoresPerSocket=1 CPUAlloc=0 CPUTot=48 Gres=gpu:a10g:4 NodeAddr=10.0.1.5 "
@@ -25,6 +30,19 @@ def test_parse_nodes_reads_states_and_reason() -> None:
 def test_parse_nodes_without_reason() -> None:
     (node,) = slurm.parse_nodes("NodeName=ps-2 Arch=x86_64 State=IDLE*+CLOUD+POWERED_DOWN Partitions=ps")
     assert node == slurm.Node("ps-2", frozenset({"IDLE", "NOT_RESPONDING", "CLOUD", "POWERED_DOWN"}))
+
+
+@pytest.mark.parametrize(
+    ("shown", "states"),
+    [
+        ("IDLE+CLOUD+POWERED_DOWN+POWER_UP", {"IDLE", "CLOUD", "POWERED_DOWN", "POWER_UP"}),
+        ("IDLE+CLOUD+POWER_UP", {"IDLE", "CLOUD"}),
+    ],
+    ids=["asked for", "up: its last instance answered before Slurm launched another one"],
+)
+def test_a_request_to_power_up_counts_while_the_node_is_off(shown: str, states: set[str]) -> None:
+    (node,) = slurm.parse_nodes(f"NodeName=train-1 Arch=x86_64 State={shown} Partitions=train")
+    assert node.states == states
 
 
 @pytest.mark.parametrize(
@@ -70,6 +88,59 @@ def at(reason: str, seconds_ago: int) -> tuple[slurm.Node, datetime]:
 def test_a_failed_node_is_retried_at_the_time_in_its_reason(reason: str, seconds_ago: int, due: bool) -> None:
     node, now = at(reason, seconds_ago)
     assert retry.is_due(node, now) is due
+
+
+SILENT = " : Not responding"
+
+
+@pytest.mark.parametrize(
+    ("reason", "flags", "due"),
+    [
+        ("bad GPU, do not touch" + SILENT, "DOWN+CLOUD", True),
+        ("bad GPU, do not touch" + SILENT, "DOWN+CLOUD+DRAIN", False),
+        ("bad GPU, do not touch" + SILENT, "DOWN+CLOUD+FAIL", False),
+        ("bad GPU : do not touch" + SILENT, "DOWN+CLOUD+DRAIN", False),
+        ("bad GPU, do not touch : Not responding : ResumeTimeout reached", "DOWN+CLOUD+DRAIN", False),
+        ("my own health: no GPU" + SILENT, "DOWN+CLOUD+DRAIN", False),
+        ("gpucluster up --drain" + SILENT, "DOWN+CLOUD+DRAIN", False),
+        ("Not responding", "DOWN+CLOUD+DRAIN", True),
+        ("Not responding : ResumeTimeout reached", "DOWN+CLOUD+DRAIN", True),
+        (retry.reason("no capacity", 30) + SILENT, "DOWN+CLOUD+DRAIN", True),
+        ("health: no GPU" + SILENT, "DOWN+CLOUD+DRAIN", True),
+        ("health: dcgmi : diag" + SILENT, "DOWN+CLOUD+DRAIN", True),
+        ("health: no GPU : Not responding : ResumeTimeout reached", "DOWN+CLOUD+DRAIN", True),
+    ],
+)
+def test_a_silent_node_that_a_user_has_drained_is_left_to_the_user(reason: str, flags: str, due: bool) -> None:
+    node = slurm.Node("train-1", frozenset(flags.split("+")), reason, datetime(2026, 1, 1))
+    assert retry.is_due(node, datetime(2026, 1, 1, 1)) is due
+    assert retry.is_ours(node) is due
+
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+EVENT = {"Events": [{"Code": "instance-stop", "NotBefore": AT}]}
+RAM = Settings("/ram", "cluster", "train", ("train-1",), "s3://b/data", None, "8", 150)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        *(end.words for end in announced._events(EVENT)),
+        announced._block({"CapacityReservationId": "cr-1", "EndDate": AT}).words,
+        spot.parse('{"action": "terminate", "time": "2026-01-01T00:00:00Z"}').words,
+        spot.REBALANCED,
+        f"{announced.FAILING}: system status impaired",
+        f"{aside.OWN}root tests its GPUs with gpucluster doctor --node",
+        look.reason(["no GPU"]),
+        reconcile.OLD,
+        head._reason(RAM, State("1", "building", "train-1 is down", "", ())),
+        head._reason(RAM, State("1", "filling", "new", "", ())),
+        "step=job_lustre_mount line=7: mount: /x: no route (log /var/log/gpucluster/boot.log)",
+    ],
+)
+def test_a_silent_node_that_a_program_has_drained_is_tried_again(reason: str) -> None:
+    node = slurm.Node("train-1", frozenset({"DOWN", "DRAIN"}), f"{reason}{SILENT}", datetime(2026, 1, 1))
+    assert retry.is_due(node, datetime(2026, 1, 1, 1))
 
 
 def test_nodes_with_slurms_own_reasons_are_retried_eventually() -> None:

@@ -173,6 +173,24 @@ def test_an_old_head_without_the_volume_is_stopped_before_the_new_one_attaches_i
     volume.attach(CLUSTER)
 
 
+@pytest.mark.parametrize(
+    ("states", "most"),
+    [
+        (("shutting-down", "pending", "running"), "running"),
+        (("stopped", "shutting-down", "stopping", "pending"), "pending"),
+        (("stopped", "shutting-down", "stopping"), "stopping"),
+        (("stopped", "shutting-down"), "shutting-down"),
+        (("stopped",), "stopped"),
+    ],
+)
+def test_of_several_old_heads_the_one_that_still_acts_most_is_the_first(
+    monkeypatch: pytest.MonkeyPatch, states: tuple[str, ...], most: str
+) -> None:
+    """It is stopped while another one terminates, and not only afterwards."""
+    monkeypatch.setattr(heads, "others", lambda ec2, cluster, me: [other(state) for state in states])
+    assert volume.Takeover(CLUSTER)._other(None, None, ME) == other(most)
+
+
 def test_a_head_that_does_not_stop_is_stopped_by_force_once(played: Played) -> None:
     """The played clock moves by a minute in each step."""
     played.finds("running")

@@ -39,6 +39,8 @@ TICK_S, BOOT_S, SLOW_S = 5.0, 30.0, 20.0
 SUSPEND_S = RESUME_S = 240.0
 ENDING_S = 60.0
 LIVE = ("pending", "running")
+USERS = "bad GPU, do not touch"
+"""The reason of a node that a user has drained."""
 
 
 class Killed(BaseException):
@@ -215,6 +217,7 @@ class World:
     def scontrol(self, argv: list[str]) -> str:
         try:
             with self._call("scontrol"):
+                self._judge_update(argv)
                 return self.slurm.run(argv)
         except ClientError as failed:
             raise slurm.SlurmError(str(failed)) from None
@@ -302,6 +305,14 @@ class World:
         self._since = {what: self._since.get(what, self.now) for what in found} if self.quiet else {}
         self.wrong += [f"{self.now:.0f} s: {what}" for what, at in self._since.items() if self.now - at > found[what]]
 
+    def _judge_update(self, argv: list[str]) -> None:
+        """Only Slurm itself, when it powers an idle node down, ends a user's drain."""
+        if argv[:2] != ["scontrol", "update"] or argv[-1] not in ("state=resume", "state=power_down_force"):
+            return
+        for node in (self.slurm.nodes[name] for name in expand(argv[2].removeprefix("nodename="))):
+            if "DRAIN" in node.flags and node.reason.startswith(USERS):
+                self.wrong.append(f"{self.now:.0f} s: {argv[-1]} ends the drain of {node.name}, {node.state}")
+
     def _is_orphan(self, machine: Machine) -> bool:
         if machine.ended is not None:
             return False
@@ -320,7 +331,11 @@ class World:
         """All jobs have ended, and only the nodes that are always on are up, with their instances."""
         alive = sorted(each.node for each in self.machines if each.ended is None)
         wanted = [name for name in CLUSTER.always_on() if name not in self.held]
-        up = [name for name, node in self.slurm.nodes.items() if node.flags == {"CLOUD"} and node.base == "IDLE"]
+        up = [
+            name
+            for name, node in self.slurm.nodes.items()
+            if node.flags - {"POWER_UP"} == {"CLOUD"} and node.base == "IDLE"
+        ]
         return all(job.ended for job in self.slurm.jobs) and alive == up == wanted
 
 

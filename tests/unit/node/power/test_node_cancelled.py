@@ -35,12 +35,14 @@ class World:
         self.requests: list[dict[str, Any]] = []
         self.updates: list[str] = []
         self.counted: list[str] = []
+        self.slept: list[float] = []
         self.asked = self.pauses = 0
         self.answers = True
         self._idle: set[str] = set()
 
     def sleep(self, seconds: float) -> None:
         self.pauses += 1
+        self.slept.append(seconds)
         self._idle |= set(self.cancelled.get(self.pauses, ()))
 
     def scontrol(self, argv: Sequence[str]) -> str:
@@ -94,7 +96,7 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
         monkeypatch.setattr(refusals, "record", lambda partition, code: world.counted.append(code))
         cluster = fleet.Fleet("c", "c.internal", "/c/", (fleet.Partition("train", always_on, 4, "on-demand"),))
         record = in_flight.Record(NODES, tmp_path)
-        launcher = launch.Launcher(cluster, "1", lambda: world, lambda: 0.0, world.sleep, record.waits)
+        launcher = launch.Launcher(cluster, "1", lambda: world, lambda: sum(world.slept), world.sleep, record.waits)
         resume.Resume(cluster, launcher, record).run([resume.Group("train", NODES, job_id)])
         assert in_flight.nodes(tmp_path) == frozenset()
         record.close()
@@ -140,6 +142,34 @@ def test_a_rejected_launch_goes_on_without_the_nodes_of_cancelled_jobs(
     play(world)
     assert (world.counts, world.tokens) == ([4, 3, 3, 2], 3)
     assert world.updates == [down("train-2"), down("train-4"), addresses("train-1", "train-3")]
+
+
+def test_pauses_become_longer_although_jobs_are_cancelled(play: Callable[..., None]) -> None:
+    """Also those before calls for fewer nodes."""
+    world = World([THROTTLED] * 6, {1: ["train-2"], 2: ["train-3"], 4: ["train-4"]})
+    play(world)
+    assert world.counts == [4, 3, 2, 2, 1, 1, 1]
+    for failures, seconds in enumerate(world.slept, 1):
+        assert min(2**failures, 30) / 2 <= seconds <= min(2**failures, 30)
+
+
+def test_a_launch_is_throttled_no_longer_although_jobs_are_cancelled(play: Callable[..., None]) -> None:
+    world = World([THROTTLED] * 200, {10: ["train-2"], 20: ["train-3"]})
+    play(world)
+    assert set(world.counts) == {4, 3, 2}
+    assert launch.PATIENCE_S <= sum(world.slept) <= launch.PATIENCE_S + rates.LONGEST_PAUSE_S
+    assert world.updates[-1] == (
+        "nodename=train-1,train-4 state=down reason=RequestLimitExceeded: x (a); next try in 120 s"
+    )
+
+
+def test_patience_begins_again_after_a_call_that_ec2_has_served(play: Callable[..., None]) -> None:
+    """EC2 lacks capacity for ten minutes and more, and then throttles."""
+    lacking = refused("InsufficientInstanceCapacity", 500)
+    world = World([lacking] * 2 * 42 + [THROTTLED], {})
+    play(world)
+    assert sum(world.slept) > launch.PATIENCE_S
+    assert world.updates == [addresses(*NODES)]
 
 
 @pytest.mark.parametrize("error", [UNAVAILABLE, FAULT, LOST], ids=["unavailable", "fault", "lost answer"])

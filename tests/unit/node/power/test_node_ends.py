@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import random_world
-from gpucluster_node import retry
+from gpucluster_node import ec2, retry
+from gpucluster_node.power import in_flight
+from gpucluster_node.power import launched as records
 from random_world import BOOT_S, SIZE, Machine, World, error, install
 
 KEY = "Client.InternalError: Client error on launch"  # aws/karpenter-provider-aws#1407
@@ -89,6 +93,61 @@ def test_a_job_that_needs_every_node_gets_a_lost_one_back_before_slurms_timeout(
     end(world, next(each for each in world.machines if each.node == "train-2"), SPOT)
     world.advance(DECIDED_S)
     assert begins(world, ENDING_S) < BOOT_S + 30
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_a_node_that_is_drained_while_it_ends_stays_drained(world: World, drained: bool) -> None:
+    """Slurm's `resume`, which ends the power-down, would end the drain too."""
+    world.slurm.submit(1, SIZE, runs_s=1)
+    begins(world, 60)
+    world.advance(10)
+    world.slurm.run(["scontrol", "update", "nodename=train-2", "state=power_down_force"])
+    world.advance(5)
+    node = world.slurm.nodes["train-2"]
+    assert "POWERING_DOWN" in node.flags
+    if drained:
+        world.slurm.run(["scontrol", "update", "nodename=train-2", "state=drain", "reason=bad GPU"])
+    world.advance(ENDING_S - 20)
+    assert node.flags == ({"CLOUD", "DRAIN", "POWERING_DOWN"} if drained else {"CLOUD", "POWERED_DOWN"})
+    world.advance(30)
+    assert node.flags == {"CLOUD", "POWERED_DOWN"} | ({"DRAIN"} if drained else set())
+
+
+def test_a_round_asks_ec2_for_ended_instances_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three steps of it want them: which instances have ended, which nodes are free, and why instances have ended."""
+    world.slurm.submit(1, SIZE, runs_s=3600)
+    begins(world, 60)
+    world.slurm.run(["scontrol", "update", "nodename=train-3", "state=power_down_force"])
+    world.advance(5)
+    listed, rounds = world._listed, list[int]()
+
+    def counted(Filters: list[dict[str, Any]], **given: Any) -> list[dict[str, Any]]:
+        states = next(each["Values"] for each in Filters if each["Name"] == "instance-state-name")
+        rounds[-1] += "terminated" in states
+        return listed(Filters, **given)
+
+    monkeypatch.setattr(world, "_listed", counted)
+    end(world, next(each for each in world.machines if each.node == "train-2"), SPOT)
+    rounds.append(0)
+    (down,) = world.rounds.actions()
+    assert (down.name, SPOT in down.reason, rounds) == ("train-2", True, [1])
+
+
+def test_a_launch_during_a_slow_round_stays_recorded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm's answer about the node is old by then."""
+    machine = ec2.Instance("i-9", "pending", "10.0.0.9", world.wall().replace(tzinfo=UTC), None, None)
+    slow = SimpleNamespace(look=lambda *given: records.write({"train-3": machine}))
+    assert "POWERED_DOWN" in world.slurm.nodes["train-3"].flags
+    world.rounds.announced = slow
+    world.rounds.actions()
+    assert records.read(["train-3"])["train-3"].instance == "i-9"
+    world.rounds.announced = SimpleNamespace(look=lambda *given: None)
+    program = in_flight.Record(["train-3"], in_flight.FOLDER)
+    world.rounds.actions()
+    assert "train-3" in records.read(["train-3"]), "its ResumeProgram still works on it"
+    program.close()
+    world.rounds.actions()
+    assert records.read(["train-3"]) == {}, "it is of an earlier life"
 
 
 def test_a_refused_launch_is_tried_again_after_the_time_in_its_reason(

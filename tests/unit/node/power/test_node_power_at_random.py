@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node.power import in_flight
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from random_world import SIZE, World, install
+from random_world import SIZE, USERS, World, install
 
 TROUBLE = ("", "", "", "slow", "refuse", "fault", "lose answer", "kill before", "kill after")
 HOUR_S = 3600.0
@@ -45,8 +45,12 @@ def user_sets_down(world: World) -> None:
     world.slurm.run(["scontrol", "update", "nodename=train-3", "state=down", "reason=bad GPU"])
 
 
+def user_drains(world: World) -> None:
+    world.slurm.run(["scontrol", "update", "nodename=train-3", "state=drain", f"reason={USERS}"])
+
+
 def forced_down(world: World) -> None:
-    world.slurm.run(["scontrol", "update", "nodename=train-2", "state=power_down_force"])
+    world.slurm.run(["scontrol", "update", "nodename=train-2,train-3", "state=power_down_force"])
 
 
 def omitted(world: World) -> None:
@@ -64,6 +68,7 @@ EVENTS: dict[str, Callable[[World], object]] = {
     "reconcile starts again": World.restart,
     "powered down by a user": forced_down,
     "set DOWN by a user": user_sets_down,
+    "drained by a user": user_drains,
     "5 s": lambda world: world.advance(5),
     "a minute": lambda world: world.advance(60),
     "five minutes": lambda world: world.advance(300),
@@ -93,6 +98,7 @@ def assert_all_ends_well(world: World) -> None:
     trouble=st.lists(st.sampled_from(TROUBLE), max_size=40),
     lag_s=st.sampled_from((0.0, 3.0, 16.0)),
 )
+@example(events=["5 s"], trouble=[*[""] * 5, "kill after", "slow"], lag_s=16.0)  # POWER_UP stays, though it is up
 def test_all_ends_well(events: list[str], trouble: list[str], lag_s: float) -> None:
     with played(lag_s, trouble) as world:
         happens(world, events)

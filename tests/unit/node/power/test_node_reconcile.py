@@ -305,6 +305,51 @@ def test_slurm_forgets_the_address_of_a_terminated_instance(
     assert calls == [["scontrol", "update", "nodename=train-2", "state=down", f"reason={retry.gone()}", *address]]
 
 
+def test_nodes_are_resumed_together_as_they_are_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round may be long: meanwhile users set states, and Slurm's timeout ends power-downs."""
+    names = [f"train-{number}" for number in range(1, 251)]
+    now = {name: ("IDLE+CLOUD+POWERING_DOWN", "") for name in names}
+    now["train-1"] = ("IDLE+CLOUD+DRAIN+POWERING_DOWN", "bad GPU")
+    now["train-2"] = ("DOWN+CLOUD+POWERING_DOWN", "bad GPU")
+    now["train-3"] = ("IDLE+CLOUD+FAIL+POWERING_DOWN", "bad GPU")
+    now["train-4"] = ("ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP", "")
+    now["train-5"] = ("DOWN+CLOUD+POWERED_DOWN", retry.gone())
+    now["train-6"] = ("DOWN+CLOUD+POWERED_DOWN", "bad GPU")
+    calls: list[list[str]] = []
+
+    def scontrol(argv: Sequence[str]) -> str:
+        calls.append(list(argv))
+        if argv[1] == "update":
+            return ""
+        shown = ((name, *now[name]) for name in argv[3].split(","))
+        return "".join(
+            f"NodeName={n} State={state} Reason={why} [root@2020-01-01T12:00:00]\n" for n, state, why in shown
+        )
+
+    monkeypatch.setattr(slurm, "_run", scontrol)
+    act([*(Action("resume", name) for name in names), Action("power_up", "ps-1")])
+    show, *updates, last = calls
+    assert show == ["scontrol", "show", "nodes", ",".join(names), "--oneliner"]
+    resumed = [name for argv in updates for name in argv[2].removeprefix("nodename=").split(",")]
+    assert resumed == [name for name in names if name not in {f"train-{number}" for number in (1, 2, 3, 4, 6)}]
+    assert [argv[3:] for argv in updates] == [["state=resume"]] * 3
+    assert last == ["scontrol", "update", "nodename=ps-1", "state=power_up"]
+
+
+def test_nodes_that_cannot_be_resumed_block_no_other_action(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[list[str]] = []
+
+    def scontrol(argv: Sequence[str]) -> str:
+        calls.append(list(argv))
+        if argv[1] == "show":
+            raise slurm.SlurmError("Unable to contact slurm controller")
+        return ""
+
+    monkeypatch.setattr(slurm, "_run", scontrol)
+    act([Action("resume", "train-2"), Action("power_up", "ps-1")])
+    assert calls[1:] == [["scontrol", "update", "nodename=ps-1", "state=power_up"]]
+
+
 def test_a_node_whose_instance_has_ended_is_down_at_once() -> None:
     """Not one of which an answer of EC2 says nothing, nor one whose name another instance had before."""
     asked: list[list[str]] = []
@@ -362,6 +407,10 @@ SUSPENDED = replace(RUNNING, suspended=True)
         ("none was launched", "IDLE+CLOUD+POWERING_DOWN", launched.Launch(suspended=True), "", REFUSED, True),
         ("one may be running", "IDLE+CLOUD+POWERING_DOWN", launched.Launch(suspended=True), "", FAILED, False),
         ("nothing is recorded", "IDLE+CLOUD+POWERING_DOWN", None, "terminated", REFUSED, False),
+        ("a user drains it", "IDLE+CLOUD+DRAIN+POWERING_DOWN", SUSPENDED, "terminated", "bad GPU", False),
+        ("`up --drain` drains it", "IDLE+CLOUD+DRAIN+POWERING_DOWN", SUSPENDED, "terminated", "up", False),
+        ("a user sets it FAIL", "IDLE+CLOUD+FAIL+POWERING_DOWN", SUSPENDED, "terminated", "bad GPU", False),
+        ("a user sets it DOWN", "DOWN+CLOUD+POWERING_DOWN", SUSPENDED, "terminated", "bad GPU", False),
     ],
 )
 def test_a_node_is_free_once_its_instance_and_its_suspend_program_are_over(
