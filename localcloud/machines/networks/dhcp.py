@@ -64,9 +64,9 @@ class DhcpServer:
         self._cgroups = tuple(cgroups)
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.RLock()
-        self._read: dict[str, str] = {}
-        """Address -> MAC address, of the guests that started since dnsmasq did."""
         (folder / "hosts").mkdir(parents=True, exist_ok=True)
+        self._known = {words[2]: words[1] for words in map(str.split, self._leases().splitlines())}
+        """Address -> MAC address of its last guest."""
 
     def serve(self, subnets: Iterable[Subnet]) -> None:
         with self._lock:
@@ -90,16 +90,17 @@ class DhcpServer:
 
     def _forget_others(self, mac: str, private_ip: str) -> None:
         """EC2 reuses addresses. dnsmasq 2.90 would keep the address of a terminated guest for that guest: it has
-        a lease, or read the guest's file ("duplicate dhcp-host IP address")."""
-        path = self._folder / "leases"
-        before = path.read_text() if path.exists() else ""
-        after = without_lease_of_others(before, mac, private_ip)
-        if after != before or self._read.get(private_ip, mac) != mac:
+        a lease, or read the guest's file ("duplicate dhcp-host IP address"). Its file of leases is read only while it
+        does not run, because it truncates the file before it writes it."""
+        if self._known.get(private_ip, mac) != mac:
             self.close()
-            path.write_text(after)
-            self._read.clear()
+            (self._folder / "leases").write_text(without_lease_of_others(self._leases(), mac, private_ip))
             self._start()
-        self._read[private_ip] = mac
+        self._known[private_ip] = mac
+
+    def _leases(self) -> str:
+        path = self._folder / "leases"
+        return path.read_text() if path.exists() else ""
 
     def remove(self, instance_id: str) -> None:
         (self._folder / "hosts" / instance_id).unlink(missing_ok=True)

@@ -116,11 +116,41 @@ def test_the_address_of_a_guest_that_ended_without_a_lease_is_reused(tmp_path: P
         server.close()
 
 
+class Writer(Sleeper):
+    """dnsmasq truncates its file of leases before it writes it: whoever reads it meanwhile finds it empty. It writes
+    all of them when it ends."""
+
+    leases = ""
+
+    def _start(self) -> None:
+        self.leases = (self._folder / "leases").read_text()
+        (self._folder / "leases").write_text("")
+        super()._start()
+
+    def close(self) -> None:
+        if self._process is not None:
+            (self._folder / "leases").write_text(self.leases)
+        super().close()
+
+
+def test_a_lease_is_forgotten_also_while_the_server_writes_its_file(tmp_path: Path) -> None:
+    """Two guests reuse addresses in a row: the first one has just restarted the server. A guest without a lease never
+    reached the metadata service, and its node booted for half an hour."""
+    (tmp_path / "leases").write_text("0 02:aa 10.0.1.2 * *\n0 02:bb 10.0.1.3 * *\n0 02:cc 10.0.1.4 * *\n")
+    server = Writer(tmp_path, "none", "ec2.internal", [])
+    try:
+        server.add("i-1", "02:ee", "10.0.1.2")
+        server.add("i-2", "02:ff", "10.0.1.3")
+        assert server.leases == "0 02:cc 10.0.1.4 * *\n"
+    finally:
+        server.close()
+
+
 def test_guests_that_boot_together_and_reuse_addresses_all_get_a_lease(tmp_path: Path) -> None:
     """Each guest restarts the server. Once, a thread waited forever for another thread's server."""
     leases = "".join(f"0 02:00:00:00:00:{n:02x} 10.0.1.{n} * *\n" for n in range(1, 21))
-    server = Sleeper(tmp_path, "none", "ec2.internal", [])
     (tmp_path / "leases").write_text(leases)
+    server = Sleeper(tmp_path, "none", "ec2.internal", [])
     guests = [
         threading.Thread(target=server.add, args=(f"i-{n}", f"02:00:00:00:01:{n:02x}", f"10.0.1.{n}"), daemon=True)
         for n in range(1, 21)
