@@ -23,8 +23,6 @@ DCGMI_STOPS_S = 20
 STOP_S = DCGMI_STOPS_S + 150.0
 """How long DCGM may take to stop its tests: systemd kills a service that does not stop within 90 s."""
 DIAGNOSTICS_S = DCGMI_S + STOP_S
-_KILLED = 128 + 9
-"""Exit code of timeout if it had to send SIGKILL."""
 NO_DATA = 61
 """fi_info's exit code if no interface suits: FI_ENODATA (libfabric's util/info.c: main). Any other code but 0 says
 nothing about the interfaces: the loader, for example, exits with 127 if a library is missing."""
@@ -232,20 +230,20 @@ QUICK: Sequence[Check] = (
     Check("clock", (sys.executable, "-m", "gpucluster_node.health.clock"), lambda facts: True, clock),
     Check("mounts", ("sh", "-c", _MOUNTS, LOCK), lambda facts: bool(facts.mounts), mounts),
 )
-_DIAG = f"""
-systemctl --quiet is-active nvidia-dcgm || {{ systemctl start nvidia-dcgm && trap 'systemctl stop nvidia-dcgm' EXIT; }}
+_DIAG = """
+systemctl --quiet is-active nvidia-dcgm || { systemctl start nvidia-dcgm && trap 'systemctl stop nvidia-dcgm' EXIT; }
 timeout --kill-after "$1" "$0" dcgmi diag -r 2 &
 trap 'told=yes; kill "$!"' TERM
 wait "$!"
 code=$?
 if [ -n "$told" ]; then wait "$!"; code=$?; fi
-if [ "$code" -eq {_KILLED} ]; then systemctl try-restart nvidia-dcgm; fi
-if [ "$code" -eq {_KILLED} ] || [ "$code" -eq 124 ]; then echo "dcgmi did not end within $0 s"; fi
+if [ "$code" -eq 137 ]; then systemctl try-restart nvidia-dcgm; fi
+if [ "$code" -eq 137 ] || [ "$code" -eq 124 ]; then echo "dcgmi did not end within $0 s"; fi
 """
 DIAGNOSTICS = Check("DCGM", ("sh", "-c", _DIAG, str(DCGMI_S), str(DCGMI_STOPS_S)), _has_gpus, dcgm)
 """DCGM uses the GPUs, so no job may run meanwhile. dcgmi needs its service, which images do not start. At SIGTERM dcgmi
-asks its service to stop the tests (DCGM's dcgmi/Diag.cpp: ExecuteDiagOnServer). If dcgmi had to be killed, the tests
-end with the service, whose child they are."""
+asks its service to stop the tests (DCGM's dcgmi/Diag.cpp: ExecuteDiagOnServer). If dcgmi had to be killed (timeout's
+exit code 137), the tests end with the service, whose child they are."""
 END_TESTS = Check("DCGM's end", ("systemctl", "try-restart", "nvidia-dcgm"), _has_gpus, lambda answer, facts: iter(()))
 """For a shell of DIAGNOSTICS that had to be killed."""
 PROCESSES = Check(
