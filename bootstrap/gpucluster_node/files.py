@@ -1,9 +1,11 @@
-"""Writes files that others read at any time."""
+"""Writes files that others read at any time, and locks files."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
+from typing import IO
 
 
 def put(path: Path, text: str) -> None:
@@ -11,3 +13,13 @@ def put(path: Path, text: str) -> None:
     new = path.with_name(f".{path.name}.{os.getpid()}")
     new.write_text(text)
     new.replace(path)
+
+
+def try_lock(file: IO[str], how: int = fcntl.LOCK_EX) -> bool:
+    """Whether no other program has locked the file. Then this one has, until it closes the file or ends, also if it is
+    killed. how: fcntl.LOCK_EX or LOCK_SH."""
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

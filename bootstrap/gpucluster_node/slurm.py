@@ -288,7 +288,7 @@ def gpus_of(job_id: str, node: str) -> list[str]:
 def parse_busy(text: str) -> set[str]:
     """From `squeue --format "%T|%N"`: nodes with a job that runs. One that is CONFIGURING has not begun its prolog."""
     lines = (line.strip().partition("|") for line in text.splitlines())
-    return {name for state, _, nodes in lines if state in RUNNING - {"CONFIGURING"} for name in expand(nodes)}
+    return {name for state, _, nodes in lines if state in _STARTED for name in expand(nodes)}
 
 
 def busy() -> set[str]:

@@ -7,22 +7,21 @@ for SuspendTime (power_save.c: _do_power_work, idle_on_node_suspend), and the te
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from gpucluster_node import slurm
+from gpucluster_node import files, slurm
 from gpucluster_node.health import answered
 
 OWN = "doctor: "
 """The reason of a node that this program drained begins with this."""
 LOCK = Path("/run/gpucluster-doctor.lock")
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _OUT = ("DRAIN", "DOWN", "POWER_DOWN", "POWERING_DOWN")
 _BOOTING = ("POWERING_UP", "POWER_UP")
 
@@ -54,20 +53,11 @@ def _is_drained_for(node: slurm.Node, reason: str) -> bool:
 def taken(node: str) -> Iterator[Place]:
     """Inside, no job starts on the node, if there is no hindrance."""
     with LOCK.open("w") as file:
-        if not _locked(file):
+        if not files.try_lock(file):
             yield Place(node, "another `gpucluster doctor --node` tests it")
             return
         with _drained(node) as place:
             yield place
-
-
-def _locked(file: TextIO) -> bool:
-    """The lock ends with this process, also if it is killed."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 @contextmanager
@@ -87,15 +77,15 @@ def _drained(name: str) -> Iterator[Place]:
     finally:
         handlers = list[Any]()
         try:
-            handlers += _ignore_signals()
+            handlers += ignore_signals()
         finally:
             # Also if a signal ends the program just before: its handler ignores the next ones.
             _finish(place, handlers)
 
 
-def _ignore_signals() -> list[Any]:
+def ignore_signals() -> list[Any]:
     """Slurm's commands ignore them too. Returns how this program handled them."""
-    return [signal.signal(each, signal.SIG_IGN) for each in _SIGNALS]
+    return [signal.signal(each, signal.SIG_IGN) for each in SIGNALS]
 
 
 def _job_on(node: str) -> str:
@@ -123,7 +113,7 @@ def _finish(place: Place, handlers: list[Any]) -> None:
     try:
         _replace_or_undrain(place)
     finally:
-        for each, handler in zip(_SIGNALS, handlers, strict=False):
+        for each, handler in zip(SIGNALS, handlers, strict=False):
             signal.signal(each, handler)
 
 

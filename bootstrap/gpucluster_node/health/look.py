@@ -145,11 +145,10 @@ def _end_on_signals() -> None:
     """Python's own exit ends the drain. A further signal must not interrupt that."""
 
     def end(number: int, frame: object) -> None:
-        for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            signal.signal(each, signal.SIG_IGN)
+        aside.ignore_signals()
         raise SystemExit(128 + number)
 
-    for each in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    for each in aside.SIGNALS:
         signal.signal(each, end)
 
 

@@ -17,6 +17,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
 
+from gpucluster_node import files
+
 FOLDER = Path("/run/gpucluster/launching")
 
 
@@ -108,7 +110,7 @@ def _files(folder: Path) -> Iterator[tuple[Path, dict[str, Any], bool]]:
 
 def _read(path: Path) -> tuple[dict[str, Any], bool]:
     with path.open() as file:
-        is_held = _is_held(file)
+        is_held = not files.try_lock(file, fcntl.LOCK_SH)
         if not is_held and os.stat(path).st_ino != os.fstat(file.fileno()).st_ino:
             return _read(path)  # replaced since it was opened
         found = _parsed(file.read())
@@ -120,14 +122,6 @@ def _parsed(text: str) -> dict[str, Any]:
         found = json.loads(text)
         return found if isinstance(found, dict) else {}
     return {}
-
-
-def _is_held(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    return False
 
 
 @contextmanager

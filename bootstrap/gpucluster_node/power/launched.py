@@ -36,6 +36,11 @@ def write(instances: Mapping[str, ec2.Instance]) -> None:
         _put(node, Launch(instance.instance_id, instance.private_ip or ""))
 
 
+def recorded() -> set[str]:
+    """The nodes of which a launch is recorded."""
+    return {path.name for path in FOLDER.glob("[!.]*")}
+
+
 def forget(nodes: Iterable[str]) -> None:
     for node in nodes:
         (FOLDER / node).unlink(missing_ok=True)

@@ -230,9 +230,8 @@ class Rounds:
 def _forget_launches(nodes: Sequence[slurm.Node]) -> None:
     """Of nodes that are off. Called before anything slow, and not for nodes with a ResumeProgram: a new launch must
     stay recorded."""
-    off = [node.name for node in nodes if node.has("POWERED_DOWN")]
-    launching = in_flight.nodes() if off else frozenset()
-    launched.forget(name for name in off if name not in launching)
+    if off := launched.recorded() & {node.name for node in nodes if node.has("POWERED_DOWN")}:
+        launched.forget(off - in_flight.nodes())
 
 
 def _ask_once(cluster: fleet.Fleet) -> ended.Ask:

@@ -53,7 +53,7 @@ class Snapshot:
             return states.LAUNCHING
         if node.has("DOWN") and retry.is_due(node, self.now):
             return states.DUE
-        if node.name in self.free and of_slurm(node) == states.ENDING:
+        if node.name in self.free:
             return states.FREE
         always_on = node.name in self._always_on and not node.has("DRAIN")
         return states.ALWAYS_ON if always_on else states.ELSE

@@ -28,6 +28,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpucluster_node import files
 from gpucluster_node.scratch import place as scratch_place
 
 STATE = ".state"
@@ -161,11 +162,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _is_held(path: Path) -> bool:
     with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
+        return not files.try_lock(file)
 
 
 def _protect(folder: Path) -> int:
@@ -242,12 +239,7 @@ def _unless_held(lock: Path) -> Iterator[bool]:
         yield True
         return
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+        yield files.try_lock(file)
 
 
 def _listed(cache: Cache, now: float) -> str:

@@ -117,8 +117,8 @@ def test_the_address_of_a_guest_that_ended_without_a_lease_is_reused(tmp_path: P
 
 
 class Writer(Sleeper):
-    """dnsmasq truncates its file of leases before it writes it: whoever reads it meanwhile finds it empty. It writes
-    all of them when it ends."""
+    """dnsmasq truncates its file of leases before it writes the leases. A program that reads the file in between finds
+    it empty. When dnsmasq ends, it writes all leases."""
 
     leases = ""
 

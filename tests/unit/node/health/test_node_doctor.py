@@ -197,11 +197,11 @@ def test_a_test_that_fails_takes_the_node_back(played: Slurm, monkeypatch: pytes
     def fail() -> None:
         raise SystemExit(143)
 
-    before = [signal.getsignal(each) for each in aside._SIGNALS]
+    before = [signal.getsignal(each) for each in aside.SIGNALS]
     with pytest.raises(SystemExit):
         diagnosed(played, monkeypatch, PASSED, fail)
     assert played.updates == ["drain", "undrain"]
-    assert [signal.getsignal(each) for each in aside._SIGNALS] == before
+    assert [signal.getsignal(each) for each in aside.SIGNALS] == before
 
 
 def test_a_drain_ends_although_slurmctld_is_away_while_the_head_node_is_replaced(
@@ -240,12 +240,12 @@ def test_a_signal_that_comes_as_the_drain_ends_is_too_late(played: Slurm, monkey
     def interrupt(number: int, frame: object) -> None:
         pytest.fail("the drain stays")
 
-    before = [signal.signal(each, interrupt) for each in aside._SIGNALS]
+    before = [signal.signal(each, interrupt) for each in aside.SIGNALS]
     monkeypatch.setattr(answered.time, "sleep", lambda pause_s: os.kill(os.getpid(), signal.SIGTERM))
     played.fails = [AWAY]
     diagnosed(played, monkeypatch, PASSED, nothing)
     assert played.updates == ["drain", "undrain"]
-    after = [signal.signal(each, handler) for each, handler in zip(aside._SIGNALS, before, strict=True)]
+    after = [signal.signal(each, handler) for each, handler in zip(aside.SIGNALS, before, strict=True)]
     assert after == [interrupt] * 3, "the program's own handlers are back"
 
 
@@ -255,7 +255,7 @@ def test_a_signal_that_comes_just_before_does_not_keep_the_drain(
     def end() -> list[object]:
         raise SystemExit(143)
 
-    monkeypatch.setattr(aside, "_ignore_signals", end)
+    monkeypatch.setattr(aside, "ignore_signals", end)
     with pytest.raises(SystemExit):
         diagnosed(played, monkeypatch, PASSED, nothing)
     assert played.updates == ["drain", "undrain"]
