@@ -183,7 +183,9 @@ def test_a_cluster_without_internet_has_endpoints_instead(bootstrapped: Any, tmp
     )["Parameter"]["Value"]
     text = BASE + PLAIN + f"software: {{image: {image}}}\nnetwork: {{internet: none}}\n"
     with deployed(bootstrapped, tmp_path, text):
-        made = ec2.describe_vpc_endpoints()["VpcEndpoints"]
+        (network,) = ec2.describe_vpcs(Filters=[{"Name": "tag:gpucluster:cluster", "Values": [NAME]}])["Vpcs"]
+        own = [{"Name": "vpc-id", "Values": [network["VpcId"]]}]  # another test's may be listed as deleted
+        made = ec2.describe_vpc_endpoints(Filters=own)["VpcEndpoints"]
         interfaces = {each["ServiceName"] for each in made if each["VpcEndpointType"] == "Interface"}
         regional = ("ec2", "ssm", "secretsmanager", "logs", "monitoring")
         assert interfaces == {*(f"com.amazonaws.us-east-1.{each}" for each in regional), "com.amazonaws.route53"}

@@ -223,8 +223,8 @@ class Rounds:
         gone = self.known.ended(nodes, instances, ask, launches)
         free = ended.free(nodes, own, ask, launches)
         actions = decide(cluster, nodes, instances, self.seen, datetime.now(), wanted, launching, since, gone, free)
-        starts = [Action("start_now", job) for job in requeued.to_start(cluster, slurm.requeued(), nodes)]
-        return explained(actions, ask) + starts
+        starts = requeued.to_start(cluster, slurm.requeued(), nodes, datetime.now())
+        return explained(actions, ask) + [Action("start_now", job) for job in starts]
 
 
 def _forget_launches(nodes: Sequence[slurm.Node]) -> None:

@@ -21,7 +21,8 @@ LAYOUT = expand(
     )
 )
 
-# Starts every task here; the first that fails ends the others, as --kill-on-bad-exit does.
+# Starts every task here; the first that fails ends the others, as --kill-on-bad-exit does. The nodes share this
+# machine's processes: `stacks` of one node signals all ranks, and a second SIGABRT would end a rank in its dump.
 SRUN = r"""#!/usr/bin/env bash
 echo "srun $*" >>"$STUBS/calls"
 tasks=1 node='' per_node=1
@@ -33,6 +34,7 @@ while [[ $1 == --* ]]; do
   esac
   shift
 done
+[[ ${*: -1} == stacks && $node != train-1 ]] && exit
 pids=()
 trap 'kill -TERM "${pids[@]}"' TERM
 for ((task = 0; task < tasks; task++)); do

@@ -268,7 +268,17 @@ def test_a_requeued_job_starts_as_soon_as_it_may(
 ) -> None:
     job = slurm.Requeued("7", frozenset({partition}), SUBMITTED, SUBMITTED + timedelta(seconds=waits_s))
     nodes = [node("DOWN+CLOUD", reason=down), node("IDLE+CLOUD", "train-1")]
-    assert list(requeued.to_start(CLUSTER, [job], nodes)) == ["7"] * starts, what
+    assert list(requeued.to_start(CLUSTER, [job], nodes, NOW)) == ["7"] * starts, what
+
+
+@pytest.mark.parametrize(("ended_s_ago", "starts"), [(-1, False), (0, False), (1, False), (2, True)])
+def test_a_requeued_job_does_not_start_in_the_second_in_which_its_last_run_ended(
+    ended_s_ago: int, starts: bool
+) -> None:
+    """A node refuses its credential then (cred_context.c: ctime <= revoked)."""
+    submitted = NOW - timedelta(seconds=ended_s_ago)
+    job = slurm.Requeued("7", frozenset({"train"}), submitted, submitted + timedelta(seconds=121))
+    assert list(requeued.to_start(CLUSTER, [job], [node("IDLE+CLOUD", "train-1")], NOW)) == ["7"] * starts
 
 
 @pytest.mark.parametrize(
