@@ -17,61 +17,30 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import dns, ec2, fleet, names, refusals, retry, slurm
-from gpucluster_node.aws import AWS_ERRORS, brief, client, error_code
+from gpucluster_node import ec2, fleet, refusals, retry, slurm
+from gpucluster_node.aws import brief, client, error_code
 from gpucluster_node.log import start_logging
 from gpucluster_node.power import failing, in_flight, launch, launched, limits, shortage, spending
+from gpucluster_node.power.groups import Group, groups
+from gpucluster_node.power.joining import Joining
+from gpucluster_node.power.wanted import Wanted
 
 log = logging.getLogger("resume")
 GROUPS_AT_ONCE = 64
 """Most of the threads wait for EC2's rate limit."""
-TAGS_AT_ONCE = 16
-PUBLISH_EACH_S = 60.0
-"""How long addresses are set node by node after the call for all nodes failed. The nodes' boots wait for it."""
 ASK_S = 900.0
 """How long a launch without capacity is repeated. Slurm gives up on a node at least 1,800 s after it requested it
 (ResumeTimeout), and the node must boot in the remaining time."""
 
 LOOK_S = 5.0
 """How often a paused launch checks whether it may continue."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """Nodes that are launched with one call. job_id: the job whose nodes are launched together or not at all. None:
-    nodes of several jobs of one node, or of no job; as many are launched as EC2 has capacity for."""
-
-    partition: str
-    nodes: tuple[str, ...]
-    job_id: int | None = None
-
-
-def groups(cluster: fleet.Fleet, nodes: Sequence[str], jobs: Sequence[dict[str, Any]]) -> list[Group]:
-    """One for each job and partition that wants several nodes, and one for all single nodes of a partition."""
-    found: list[Group] = []
-    left = dict.fromkeys(nodes)
-    for job in jobs:
-        wanted = [node for node in slurm.expand(job["nodes_resume"]) if node in left]
-        of_job = (Group(name, members, job["job_id"]) for name, members in _by_partition(cluster, wanted))
-        for group in of_job:
-            if len(group.nodes) > 1:
-                found.append(group)
-                left = {node: None for node in left if node not in group.nodes}
-    return found + [Group(name, members) for name, members in _by_partition(cluster, list(left))]
-
-
-def _by_partition(cluster: fleet.Fleet, nodes: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    of = {node: partition.name for node in nodes if (partition := cluster.partition_of(node))}
-    for name in dict.fromkeys(of.values()):
-        yield name, tuple(node for node in nodes if of.get(node) == name)
 
 
 class Resume:
@@ -87,14 +56,14 @@ class Resume:
         """load: returns what the cluster is now."""
         self._cluster, self._launcher, self._record, self._load = cluster, launcher, record, load
         self._limits = limits.Limits(cluster, lambda: client("ec2"), lambda: datetime.now(timezone.utc), _newest_prices)
-        self._records = dns.Writer(self._write)
+        self._wanted = Wanted(lambda: self._cluster, record)
+        self._joining = Joining(cluster, record, self._refuse, launcher.clock)
         self._templates: dict[str, tuple[fleet.LaunchTemplate, ...]] = {}
         self._reading = threading.Lock()
-        self._tags = ThreadPoolExecutor(TAGS_AT_ONCE)
 
     def run(self, wanted: Sequence[Group]) -> None:
         launched.forget(node for group in wanted for node in group.nodes)
-        with self._tags, ThreadPoolExecutor(GROUPS_AT_ONCE) as pool:
+        with self._joining.open(), ThreadPoolExecutor(GROUPS_AT_ONCE) as pool:
             list(pool.map(self.one, wanted))
 
     def one(self, group: Group) -> None:
@@ -105,7 +74,7 @@ class Resume:
 
         def keep(instances: Mapping[str, ec2.Instance]) -> None:
             left[:] = [node for node in left if node not in instances]
-            self._keep(group, instances)
+            self._joining.keep(group, instances)
 
         try:
             since = self._launcher.clock()
@@ -119,7 +88,7 @@ class Resume:
                     room = self._limits.room(group.partition, usable)
                     paid = room.of(left, together=together)
                     found = self._launcher.launch(
-                        paid, usable, keep, together=together, wanted=self._wanted, patience=patience
+                        paid, usable, keep, together=together, wanted=self._wanted.now, patience=patience
                     )
                     patience = found.patience if found.is_abandoned else None
                 if found.left or not left:
@@ -146,7 +115,7 @@ class Resume:
         else:
             self._launcher.waits(left, why)
             self._launcher.sleep(LOOK_S)
-            left[:] = self._still_wanted(left)
+            left[:] = self._wanted.still(left)
         return []
 
     def _waits(self, partition: str, found: launch.Launched, left: list[str], since: float) -> bool:
@@ -157,7 +126,7 @@ class Resume:
             turns.succeeded()
             return False
         if found.is_abandoned or self._launcher.wait_for_room(client("ec2"), found, since):
-            left[:] = self._still_wanted(left)
+            left[:] = self._wanted.still(left)
             return bool(left)
         count(partition, found)
         if found.lacks_capacity and self._launcher.clock() - since < ASK_S:
@@ -175,7 +144,7 @@ class Resume:
         self._launcher.waits(left, f"{why}; the head node checks again every {shortage.EVERY_S} s")
         log.info("%s: checks again later: %s", ",".join(left), why)
         self._launcher.sleep(shortage.EVERY_S)
-        left[:] = self._still_wanted(left)
+        left[:] = self._wanted.still(left)
         self._read_again()
         return bool(left)
 
@@ -196,40 +165,9 @@ class Resume:
         for seconds in itertools.count(1):
             self._launcher.sleep(1)
             if seconds % shortage.EVERY_S == 0:
-                left[:] = self._still_wanted(left)
+                left[:] = self._wanted.still(left)
             if not left or turns.may_call():
                 return
-
-    def _still_wanted(self, nodes: Sequence[str]) -> list[str]:
-        """Drops nodes that Slurm has set DOWN or is powering down: it may request them again, and another program then
-        launches them. Sets nodes DOWN whose job was cancelled: without an instance, Slurm would show them as powering
-        up until its timeout."""
-        try:
-            found = slurm.nodes(nodes)
-            idle = [node.name for node in found if _is_asked_for(node) and self._is_idle(node)]
-            if idle:
-                slurm.set_down(idle, retry.reason("no job waits for it any longer", 0))
-        except slurm.SlurmError as error:
-            log.warning("%s: still needed: %s", ",".join(nodes), error)
-            return list(nodes)
-        asked_for = {node.name for node in found if _is_asked_for(node)} - set(idle)
-        others = [node for node in nodes if node not in asked_for]
-        if others:
-            log.info("%s: Slurm no longer powers them up", ",".join(others))
-            self._record.done(others)
-        return [node for node in nodes if node in asked_for]
-
-    def _wanted(self, nodes: Sequence[str]) -> list[str]:
-        """The nodes that `_still_wanted` would keep. It changes nothing, because EC2 may be launching the others."""
-        try:
-            found = slurm.nodes(nodes)
-        except slurm.SlurmError as error:
-            log.warning("%s: still needed: %s", ",".join(nodes), error)
-            return list(nodes)
-        return [node.name for node in found if _is_asked_for(node) and not self._is_idle(node)]
-
-    def _is_idle(self, node: slurm.Node) -> bool:
-        return node.has("IDLE") and node.name not in self._cluster.always_on()
 
     def _templates_of(self, partition: str) -> tuple[fleet.LaunchTemplate, ...]:
         """Reads them once for all groups, because Parameter Store answers at most 40 calls a second for an account."""
@@ -237,92 +175,6 @@ class Resume:
             if partition not in self._templates:
                 self._templates[partition] = fleet.launch_templates(client("ssm"), self._cluster, partition)
             return self._templates[partition]
-
-    def _keep(self, group: Group, instances: Mapping[str, ec2.Instance]) -> None:
-        """Records the instances. It terminates instances that cannot become nodes, with all others of their job."""
-        try:
-            failed = self._assign(instances)
-        except Exception as error:
-            failed = dict.fromkeys(instances, brief(error))
-        if failed and group.job_id is not None:
-            failed = dict.fromkeys(instances, next(iter(failed.values())))
-        if failed:
-            self._end([instances[node] for node in failed])
-        for why in dict.fromkeys(failed.values()):
-            self._refuse([node for node in failed if failed[node] == why], why)
-        kept = [node for node in instances if node not in failed]
-        wanted_by = f"job {group.job_id}" if group.job_id is not None else "jobs of one node, or none"
-        for node in kept:
-            log.info("%s is %s at %s, wanted by %s", node, *_of(instances[node]), wanted_by)
-        self._record.done(kept)
-
-    def _assign(self, instances: Mapping[str, ec2.Instance]) -> dict[str, str]:
-        """Writes each node's address to the hosted zone and to Slurm, and then tags the instances with their nodes'
-        names, for which their boots wait. Returns the nodes for which that failed, and why."""
-        launched.write(instances)
-        addresses = {node: instance.private_ip or "" for node, instance in instances.items()}
-        failed = self._publish_patiently(addresses)
-        indexed = [(each.launch_index, node) for node, each in instances.items() if node not in failed]
-        values = (
-            (value, {node: instances[node].instance_id for node in nodes}) for value, nodes in names.chunks(indexed)
-        )
-        for unnamed in self._tags.map(lambda each: self._name(*each), values):
-            failed |= unnamed
-        return failed
-
-    def _name(self, value: str, ids: Mapping[str, str]) -> dict[str, str]:
-        """value: of `names`, for the instances of these nodes. Returns the nodes for which that failed, and why. EC2
-        rejects a call for all instances if it does not know one of them."""
-        try:
-            ec2.tag(client("ec2"), ec2.tag_request(list(ids.values()), {names.TAG: value}))
-            return {}
-        except Exception as error:
-            unknown = ec2.unknown_ids(error)
-            known = {node: id_ for node, id_ in ids.items() if id_ not in unknown}
-            if len(known) in (0, len(ids)):
-                return dict.fromkeys(ids, brief(error))
-            return self._name(value, known) | {node: brief(error) for node in ids if node not in known}
-
-    def _publish_patiently(self, addresses: Mapping[str, str]) -> dict[str, str]:
-        """Tries twice for all nodes together, then for each node separately: many jobs may share a call, and one bad
-        node must not fail them all."""
-        for _ in range(2):
-            try:
-                self._publish(addresses)
-                return {}
-            except Exception as error:
-                why, failed = brief(error), dict[str, str]()
-                log.warning("the addresses of %s could not be written: %s", ",".join(addresses), why)
-        until = self._launcher.clock() + PUBLISH_EACH_S
-        for node, address in addresses.items():
-            try:
-                if self._launcher.clock() < until:
-                    self._publish({node: address})
-                else:
-                    failed[node] = why
-            except Exception as error:
-                failed[node] = why = brief(error)
-        return failed
-
-    def _publish(self, addresses: Mapping[str, str]) -> None:
-        """DNS is written first. If that fails, Slurm has no address of an instance that is then terminated."""
-        self._records.put(addresses)
-        slurm.set_addresses(addresses)
-
-    def _write(self, addresses: Mapping[str, str]) -> None:
-        dns.apply(client("route53"), self._zone_id, dns.upsert(self._cluster.zone, addresses))
-
-    @cached_property
-    def _zone_id(self) -> str:
-        return fleet.hosted_zone_id(client("ssm"), self._cluster)
-
-    def _end(self, instances: Sequence[ec2.Instance]) -> None:
-        """If this fails, the instance has no node's name, and reconcile terminates it."""
-        try:
-            ids = [instance.instance_id for instance in instances]
-            ec2.patiently(lambda: ec2.terminate(client("ec2"), ids))
-        except AWS_ERRORS as error:
-            log.error("%s could not be terminated: %s", " ".join(each.instance_id for each in instances), error)
 
     def _refuse(self, nodes: Sequence[str], why: str) -> None:
         if not nodes:
@@ -334,14 +186,6 @@ class Resume:
 
 def _newest_prices() -> dict[str, float]:
     return spending.prices(fleet.NEWEST)
-
-
-def _is_asked_for(node: slurm.Node) -> bool:
-    return node.has("POWERING_UP", "POWER_UP") and not node.has("DOWN", "POWERING_DOWN", "POWER_DOWN")
-
-
-def _of(instance: ec2.Instance) -> tuple[str, str | None]:
-    return instance.instance_id, instance.private_ip
 
 
 def count(partition: str, found: launch.Launched) -> None:

@@ -18,6 +18,7 @@ SUBJECTS = [
     "bootstrap/gpucluster_node/rates.py",
     "bootstrap/gpucluster_node/power/reconcile.py",
     "bootstrap/gpucluster_node/power/resume.py",
+    "bootstrap/gpucluster_node/power/joining.py",
     "bootstrap/gpucluster_node/retry.py",
     "bootstrap/gpucluster_node/power/suspend.py",
     "localcloud/pace/*",

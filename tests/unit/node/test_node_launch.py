@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from botocore.stub import ANY, Stubber
 from gpucluster_node import aws, dns, ec2, fleet, names, rates, refusals, slurm
 from gpucluster_node.head import release, update
-from gpucluster_node.power import failing, in_flight, launch, launched, resume, shortage, suspend
+from gpucluster_node.power import failing, groups, in_flight, joining, launch, launched, resume, shortage, suspend
 
 CLUSTER = fleet.parse(
     {
@@ -38,7 +38,7 @@ TYPES = [
     {"instance_type": "p4d.24xlarge", "launch_template_id": "lt-1", "version": 3},
     {"instance_type": "p4de.24xlarge", "launch_template_id": "lt-2", "version": "1"},
 ]
-GROUP = resume.Group("train", ("train-1", "train-2"), 7)
+GROUP = groups.Group("train", ("train-1", "train-2"), 7)
 LAUNCHED = datetime(2026, 11, 21, tzinfo=UTC)
 ICE = ("InsufficientInstanceCapacity", "no p4d left")
 
@@ -61,7 +61,7 @@ def stubs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubs]:
         client(service)
         return made[service][1]
 
-    for module in (resume, suspend, release, update):
+    for module in (joining, resume, suspend, release, update):
         monkeypatch.setattr(module, "client", client)
     yield stub
     for _, stubber in made.values():
@@ -133,7 +133,7 @@ def expect_records(stubs: Stubs, action: str, records: dict[str, str]) -> None:
     stubs("route53").add_response("change_resource_record_sets", answer, given)
 
 
-def resumed(group: resume.Group, folder: Path, sleep: Callable[[float], None] = lambda seconds: None) -> None:
+def resumed(group: groups.Group, folder: Path, sleep: Callable[[float], None] = lambda seconds: None) -> None:
     """sleep: seconds pass only there."""
     now = [0.0]
 
@@ -266,7 +266,7 @@ class Tried(launch.Launched):
     """As they were handed over."""
 
 
-def tried(group: resume.Group, **options: Any) -> Tried:
+def tried(group: groups.Group, **options: Any) -> Tried:
     """Launched from both types."""
     templates = [fleet.LaunchTemplate(each["instance_type"], each["launch_template_id"], "1") for each in TYPES]
     options = {"sleep": lambda seconds: None} | options
@@ -289,7 +289,7 @@ def test_the_next_type_is_tried_where_one_has_no_capacity(stubs: Stubs) -> None:
     assert ids(tried(GROUP)) == {"train-1": "i-1", "train-2": "i-2"}
 
 
-SINGLES = resume.Group("train", ("train-1", "train-2", "train-3", "train-4"))
+SINGLES = groups.Group("train", ("train-1", "train-2", "train-3", "train-4"))
 
 
 def test_single_nodes_use_the_available_capacity_and_another_type_for_the_rest(stubs: Stubs) -> None:
@@ -626,7 +626,7 @@ def test_of_single_nodes_only_the_unnamed_instance_is_terminated(
         stubs("ec2").add_client_error("create_tags", NOT_FOUND, "The instance ID 'i-2' does not exist")
     expect_names(stubs, "0:train-[1-2]", 1)
     stubs("ec2").add_response("terminate_instances", {}, {"InstanceIds": ["i-2"]})
-    resumed(resume.Group("train", ("train-1", "train-2")), tmp_path)
+    resumed(groups.Group("train", ("train-1", "train-2")), tmp_path)
     assert [call[2:4] for call in scontrol[1:]] == [["nodename=train-2", "state=down"]]
 
 
@@ -658,11 +658,11 @@ def test_groups_keep_a_jobs_nodes_together_and_gather_single_ones() -> None:
     ]
     wanted = slurm.expand("train-[1-4],ps-[1-3],gone-1")
     jobs.append({"job_id": 10, "nodes_resume": "ps-[2-3]"})
-    assert resume.groups(CLUSTER, wanted, jobs) == [
-        resume.Group("train", ("train-1", "train-2"), 7),
-        resume.Group("ps", ("ps-2", "ps-3"), 10),
-        resume.Group("train", ("train-3", "train-4")),
-        resume.Group("ps", ("ps-1",)),
+    assert groups.groups(CLUSTER, wanted, jobs) == [
+        groups.Group("train", ("train-1", "train-2"), 7),
+        groups.Group("ps", ("ps-2", "ps-3"), 10),
+        groups.Group("train", ("train-3", "train-4")),
+        groups.Group("ps", ("ps-1",)),
     ]
 
 

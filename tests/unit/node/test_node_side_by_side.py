@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from gpucluster_node import aws, dns, ec2, fleet, names, rates, refusals, slurm
-from gpucluster_node.power import in_flight, launch, launched, reconcile, resume, shortage
+from gpucluster_node.power import groups, in_flight, joining, launch, launched, reconcile, resume, shortage
 
 BOOTSTRAP = Path(in_flight.__file__).parents[2]
 START = datetime(2026, 11, 22, 12, 0, 0)
@@ -120,7 +120,8 @@ class World:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     made = World(tmp_path)
-    monkeypatch.setattr(resume, "client", lambda service, attempts=0: made)
+    for module in (joining, resume):
+        monkeypatch.setattr(module, "client", lambda service, attempts=0: made)
     monkeypatch.setattr(slurm, "_run", made.scontrol)
     monkeypatch.setattr(shortage, "FOLDER", tmp_path / "shortage")
     monkeypatch.setattr(launched, "FOLDER", tmp_path / "launched")
@@ -142,7 +143,7 @@ def run_left(world: World, jobs: dict[int, str], clock: Callable[[], float] = ti
     record = in_flight.Record(nodes, world.folder)
     launcher = launch.Launcher(CLUSTER, "1", lambda: world, clock)
     wanted = [{"job_id": job_id, "nodes_resume": hostlist} for job_id, hostlist in jobs.items()]
-    resume.Resume(CLUSTER, launcher, record).run(resume.groups(CLUSTER, nodes, wanted))
+    resume.Resume(CLUSTER, launcher, record).run(groups.groups(CLUSTER, nodes, wanted))
     record.close()
     assert in_flight.nodes(world.folder) == frozenset()
     return nodes

@@ -25,7 +25,19 @@ import pytest
 from botocore.exceptions import ClientError
 from gpucluster_node import ec2, fleet, names, slurm
 from gpucluster_node.aws import AWS_ERRORS
-from gpucluster_node.power import in_flight, labels, launch, launched, outdated, reconcile, resume, shortage, suspend
+from gpucluster_node.power import (
+    groups,
+    in_flight,
+    joining,
+    labels,
+    launch,
+    launched,
+    outdated,
+    reconcile,
+    resume,
+    shortage,
+    suspend,
+)
 
 from tests.pace.slurm import Controller, expand
 
@@ -178,7 +190,7 @@ class World:
                 launcher = launch.Launcher(
                     CLUSTER, f"{self.now}", lambda: self, lambda: self.now, self.advance, record.waits
                 )
-                resume.Resume(CLUSTER, launcher, record).run(resume.groups(CLUSTER, record.mine, jobs))
+                resume.Resume(CLUSTER, launcher, record).run(groups.groups(CLUSTER, record.mine, jobs))
             except Killed:
                 ends = record._held.close  # the file stays
             finally:
@@ -353,7 +365,7 @@ def install(world: World, patch: pytest.MonkeyPatch, folder: Path) -> None:
             return world.wall().replace(tzinfo=tz)
 
     pids = itertools.count(100)
-    for module in (reconcile, resume, suspend):
+    for module in (joining, reconcile, resume, suspend):
         patch.setattr(module, "client", lambda service, attempts=0: world)
     for where in (reconcile, in_flight):
         patch.setattr(where, "datetime", Clock)
@@ -368,7 +380,8 @@ def install(world: World, patch: pytest.MonkeyPatch, folder: Path) -> None:
     patch.setattr(launched, "FOLDER", folder / "launched")
     patch.setattr(reconcile.booting, "write", lambda found: None)
     patch.setattr(resume.refusals, "record", lambda partition, code: None)
-    patch.setattr(resume, "ThreadPoolExecutor", Inline)
+    for module in (joining, resume):
+        patch.setattr(module, "ThreadPoolExecutor", Inline)
     patch.setattr(ec2, "time", SimpleNamespace(sleep=world.advance))
     for bucket in ((launch, "CALLS"), (ec2, "TAG_CALLS")):
         patch.setattr(*bucket, SimpleNamespace(take=lambda: None))

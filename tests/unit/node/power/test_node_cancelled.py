@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 from gpucluster_node import fleet, rates, refusals, slurm
-from gpucluster_node.power import failing, in_flight, launch, launched, resume, shortage
+from gpucluster_node.power import failing, groups, in_flight, joining, launch, launched, resume, shortage
 
 NODES = ("train-1", "train-2", "train-3", "train-4")
 
@@ -91,13 +91,14 @@ def _instance(index: int) -> dict[str, Any]:
 @pytest.fixture
 def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
     def played(world: World, job_id: int | None = None, always_on: int = 0) -> None:
-        monkeypatch.setattr(resume, "client", lambda service, attempts=0: world)
+        for module in (joining, resume):
+            monkeypatch.setattr(module, "client", lambda service, attempts=0: world)
         monkeypatch.setattr(slurm, "_run", world.scontrol)
         monkeypatch.setattr(refusals, "record", lambda partition, code: world.counted.append(code))
         cluster = fleet.Fleet("c", "c.internal", "/c/", (fleet.Partition("train", always_on, 4, "on-demand"),))
         record = in_flight.Record(NODES, tmp_path)
         launcher = launch.Launcher(cluster, "1", lambda: world, lambda: sum(world.slept), world.sleep, record.waits)
-        resume.Resume(cluster, launcher, record).run([resume.Group("train", NODES, job_id)])
+        resume.Resume(cluster, launcher, record).run([groups.Group("train", NODES, job_id)])
         assert in_flight.nodes(tmp_path) == frozenset()
         record.close()
 

@@ -15,7 +15,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 from gpucluster_node import ec2, fleet, slurm
-from gpucluster_node.power import in_flight, launch, limits, resume, spending
+from gpucluster_node.power import groups, in_flight, launch, limits, resume, spending
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 PRICES = {"g5.xlarge": 1.0, "g5.2xlarge": 2.0}
@@ -208,8 +208,8 @@ def test_a_launch_waits_for_money_and_says_so(
     monkeypatch.setattr(launch.Launcher, "launch", _kept(run))
     monkeypatch.setattr(program, "_limits", limited(cluster))
     monkeypatch.setattr(program, "_templates_of", lambda partition: tuple(TEMPLATES))
-    monkeypatch.setattr(program, "_keep", lambda group, instances: None)
-    program.one(resume.Group("train", ("train-3", "train-4"), 7))
+    monkeypatch.setattr(program._joining, "keep", lambda group, instances: None)
+    program.one(groups.Group("train", ("train-3", "train-4"), 7))
     why = "the budget of 6 USD an hour of train is reached: its nodes cost 4.00 USD an hour, one more 2"
     assert said[0] == f"{why}; the head node checks again every 15 s"
     assert not program._templates, "they are read again"
