@@ -155,13 +155,16 @@ class Requeued:
     """A job that ran, or was given nodes, and waits for its begin time."""
 
     job_id: str
+    """As Running's."""
     partitions: frozenset[str]
     submitted: datetime
     """Slurm counts a requeued job as submitted again."""
     begins: datetime
 
 
-_REQUEUED = "JobID:12|,RestartCnt:4|,Reason:20|,SubmitTime:20|,StartTime:20|,Partition:400|"
+_REQUEUED = (
+    "JobID:10|,ArrayJobID:10|,ArrayTaskID:8|,RestartCnt:4|,Reason:20|,SubmitTime:20|,StartTime:20|,Partition:400|"
+)
 """Columns of so many characters, each with a separator after it."""
 
 
@@ -169,10 +172,15 @@ def parse_requeued(text: str) -> list[Requeued]:
     """From `squeue --Format` of _REQUEUED, of pending and running jobs."""
     lines = ([field.strip() for field in line.split("|")] for line in text.splitlines())
     return [
-        Requeued(job, frozenset(partitions.split(",")), *map(datetime.fromisoformat, (submitted, begins)))
-        for job, restarts, reason, submitted, begins, partitions, *_ in (line for line in lines if len(line) > 6)
+        Requeued(_name(*job), frozenset(partitions.split(",")), *map(datetime.fromisoformat, (submitted, begins)))
+        for *job, restarts, reason, submitted, begins, partitions, _ in (line for line in lines if len(line) == 9)
         if reason == "BeginTime" and restarts != "0" and begins != "N/A"
     ]
+
+
+def _name(job_id: str, array: str, task: str) -> str:
+    """An element's own number may be the whole array's: scontrol would change all elements."""
+    return f"{array}_{task}" if task.isdigit() else job_id
 
 
 def requeued() -> list[Requeued]:
@@ -209,7 +217,7 @@ def parse_running(text: str, states: Collection[str] = _STARTED) -> list[Running
 
 
 def _running(part: str, first: str, array: str, task: str, restarts: str, _: str, nodes: str, script: str) -> Running:
-    job_id = f"{array}_{task}" if task.isdigit() else part if first == "N/A" else first
+    job_id = _name(part if first == "N/A" else first, array, task)
     return Running(job_id, int(restarts), script.rstrip("|").strip(), part, frozenset(expand(nodes)))
 
 
@@ -312,19 +320,24 @@ def signal(job_id: str, name: str) -> None:
 @dataclass(frozen=True)
 class Queued:
     job_id: str
+    """As Running's."""
     running: bool
     script: str
     """The script on the shared disk."""
 
 
 def parse_queued(text: str) -> list[Queued]:
-    """Pending and running jobs, from `squeue --format "%A|%T|%r|%o"`, without those that a user or Slurm holds."""
-    found = (line.strip().split("|", 3) for line in text.splitlines())
+    """Pending and running jobs, from `squeue --format` of _QUEUED, without those that a user or Slurm holds. The
+    elements of an array that have not started share a line."""
+    found = (line.strip().split("|", 5) for line in text.splitlines())
     return [
-        Queued(each[0], each[1] in RUNNING, each[3])
+        Queued(_name(*each[:3]), each[3] in RUNNING, each[5])
         for each in found
-        if len(each) == 4 and each[1] in WAITING | RUNNING and not _HELD.search(each[2])
+        if len(each) == 6 and each[3] in WAITING | RUNNING and not _HELD.search(each[4])
     ]
+
+
+_QUEUED = "%A|%F|%K|%T|%r|%o"
 
 
 def starting() -> bool:
@@ -337,14 +350,12 @@ def reconfigure() -> None:
 
 
 def queued() -> list[Queued]:
-    return parse_queued(_run(jobs_argv("%A|%T|%r|%o")))
+    return parse_queued(_run(jobs_argv(_QUEUED)))
 
 
 def job(verb: str, job_id: str) -> None:
     """verb: hold, requeue, requeuehold or release."""
     _run(["scontrol", verb, job_id])
-    if verb == "release":
-        start_now(job_id)
 
 
 def start_now(job_id: str) -> None:

@@ -47,7 +47,7 @@ def failure(text: str, code: int, failed: Sequence[Failure]) -> tuple[str, str]:
     return "", f"{said} failed with exit code {code}: {last}"
 
 
-def verdict(measured: float, published: dict[str, Any] | None) -> tuple[str, str]:
+def judged(measured: float, published: dict[str, Any] | None) -> tuple[str, str]:
     """(level, text). There may be no figure for this number of nodes; bus bandwidth of another number is not
     comparable."""
     if published is None:
@@ -113,7 +113,7 @@ def _compare(found: dict[str, Any], who: str, speed: float | None, expected: dic
     if speed is None:
         found["lines"].append(f"{who}: the sum is right")
         return
-    level, words = verdict(speed, expected["published"])
+    level, words = judged(speed, expected["published"])
     if level == "broken" and expected["efa"] == "required":
         found["errors"].append(f"{who}: {words}; the job has efa: required")
     elif level:

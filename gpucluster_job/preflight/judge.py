@@ -17,7 +17,7 @@ Report = Dict[str, Any]
 
 
 @dataclass
-class Verdict:
+class Findings:
     errors: list[tuple[str, str]] = field(default_factory=list)
     """The node ("" if no single node) and what is wrong there."""
     warnings: list[tuple[str, str]] = field(default_factory=list)
@@ -30,34 +30,34 @@ class Verdict:
         self.warnings.append((node, f"{text}: {then}" if then else text))
 
 
-def judge(expected: Report, reports: list[Report], nodes: list[str]) -> Verdict:
-    verdict = Verdict()
+def judge(expected: Report, reports: list[Report], nodes: list[str]) -> Findings:
+    findings = Findings()
     told = {report["node"]: report for report in reports}
     by_node = {node: told[node] for node in nodes if node in told}
     for node in nodes:
         if node not in by_node:
-            verdict.warn(node, f"{node} could not be checked", "its task did not answer; the job continues")
+            findings.warn(node, f"{node} could not be checked", "its task did not answer; the job continues")
     for node, report in by_node.items():
-        _gpus(verdict, expected, node, report)
-        _efa(verdict, expected, node, report, len(nodes))
-        _files(verdict, node, report)
-        _clock(verdict, node, report)
+        _gpus(findings, expected, node, report)
+        _efa(findings, expected, node, report, len(nodes))
+        _files(findings, node, report)
+        _clock(findings, node, report)
     if len(nodes) > 1:
-        _sum(verdict, by_node, nodes)
-    verdict.summary = summary(expected, list(by_node.values()), len(nodes))
-    return verdict
+        _sum(findings, by_node, nodes)
+    findings.summary = summary(expected, list(by_node.values()), len(nodes))
+    return findings
 
 
-def _gpus(verdict: Verdict, expected: Report, node: str, report: Report) -> None:
+def _gpus(findings: Findings, expected: Report, node: str, report: Report) -> None:
     wanted, got, error = expected["gpus"], report.get("gpus"), report["errors"].get("gpus")
     if not wanted:
         return
     if got is None:
-        verdict.warn(node, f"the GPUs of {node} could not be counted ({error})", _then(expected, node))
+        findings.warn(node, f"the GPUs of {node} could not be counted ({error})", _then(expected, node))
     elif got < wanted:
-        verdict.error(node, f"{node} has {got} of the {wanted} GPUs that the job asks for", _then(expected, node))
+        findings.error(node, f"{node} has {got} of the {wanted} GPUs that the job asks for", _then(expected, node))
     for gpu in report.get("gpus_with_memory_errors", []):
-        verdict.warn(node, f"GPU {gpu} of {node} has uncorrected memory errors", _then(expected, node))
+        findings.warn(node, f"GPU {gpu} of {node} has uncorrected memory errors", _then(expected, node))
 
 
 def _then(expected: Report, node: str) -> str:
@@ -65,7 +65,7 @@ def _then(expected: Report, node: str) -> str:
     return str(expected.get("then") or REPLACE.format(node))
 
 
-def _efa(verdict: Verdict, expected: Report, node: str, report: Report, nodes: int) -> None:
+def _efa(findings: Findings, expected: Report, node: str, report: Report, nodes: int) -> None:
     required, wanted = expected["efa"] == "required", efa_wanted(expected, report)
     if not wanted or (nodes == 1 and not required):
         return
@@ -74,11 +74,11 @@ def _efa(verdict: Verdict, expected: Report, node: str, report: Report, nodes: i
     if got is not None and got >= wanted:
         return
     if required and got is not None:
-        verdict.error(
+        findings.error(
             node, f"the EFA interfaces of {node} {found}, and the job has efa: required", _then(expected, node)
         )
     else:
-        verdict.warn(node, f"the EFA interfaces of {node} {found}", "NCCL may use TCP, which is many times slower")
+        findings.warn(node, f"the EFA interfaces of {node} {found}", "NCCL may use TCP, which is many times slower")
 
 
 def efa_wanted(expected: Report, report: Report) -> int:
@@ -87,36 +87,36 @@ def efa_wanted(expected: Report, report: Report) -> int:
     return by_type.get(report.get("type") or "", min(by_type.values(), default=0))
 
 
-def _files(verdict: Verdict, node: str, report: Report) -> None:
+def _files(findings: Findings, node: str, report: Report) -> None:
     if not report.get("writable"):
         text = f"{node} cannot write to the job's folder ({report['errors'].get('writable')})"
-        verdict.warn(node, text, "files that ranks write there, such as checkpoints, may be lost; is the disk full?")
+        findings.warn(node, text, "files that ranks write there, such as checkpoints, may be lost; is the disk full?")
     for mount in report.get("mounts") or []:
-        verdict.warn(node, f"nothing is mounted on {mount} of {node}", REPLACE.format(node))
+        findings.warn(node, f"nothing is mounted on {mount} of {node}", REPLACE.format(node))
 
 
-def _clock(verdict: Verdict, node: str, report: Report) -> None:
+def _clock(findings: Findings, node: str, report: Report) -> None:
     offset, error = report.get("clock_offset_s"), report.get("clock_error_s", 0.0)
     if offset is not None and abs(offset) - error > CLOCK_S:
         text = f"the clock of {node} is {offset:+.1f} s off the first node's"
-        verdict.warn(node, text, f"`chronyc tracking` on {node} shows the reason")
+        findings.warn(node, text, f"`chronyc tracking` on {node} shows the reason")
 
 
-def _sum(verdict: Verdict, by_node: dict[str, Report], nodes: list[str]) -> None:
+def _sum(findings: Findings, by_node: dict[str, Report], nodes: list[str]) -> None:
     """Proven only between nodes that both reported a result."""
     total = sum(range(1, len(nodes) + 1))
     first = by_node.get(nodes[0])
     failed = {node: report["errors"]["sum"] for node, report in by_node.items() if "sum" in report["errors"]}
     for node, report in by_node.items():
         if report.get("sum") not in (None, total):
-            verdict.error(node, f"a sum over the nodes is {report['sum']:g} on {node}, expected {total}")
+            findings.error(node, f"a sum over the nodes is {report['sum']:g} on {node}, expected {total}")
     listened = nodes[0] in failed and failed[nodes[0]].startswith("TimeoutError")
     apart = [node for node in failed if listened and node != nodes[0] and "no connection" in failed[node]]
     if first is None or len(by_node) < len(nodes):
         if failed:
-            verdict.warn("", "no sum over the nodes, because some of them did not take part")
+            findings.warn("", "no sum over the nodes, because some of them did not take part")
     elif apart:
-        verdict.error(
+        findings.error(
             apart[0],
             f"{', '.join(apart)} cannot reach {nodes[0]} ({failed[apart[0]]})",
             "nodes of a partition must reach each other on every port: check the security group and the nodes'"
@@ -124,7 +124,7 @@ def _sum(verdict: Verdict, by_node: dict[str, Report], nodes: list[str]) -> None
         )
     else:
         for node, error in failed.items():
-            verdict.warn(node, f"no sum over the nodes on {node} ({error})")
+            findings.warn(node, f"no sum over the nodes on {node} ({error})")
 
 
 def summary(expected: Report, reports: list[Report], nodes: int) -> str:
@@ -166,15 +166,15 @@ class Conclusion:
 def conclude(expected: Report, said: str, nodes: list[str], seconds: float) -> Conclusion:
     """`said`: the output of the nodes' probes."""
     reports = read(said)
-    verdict = judge(expected, reports, nodes)
-    findings = (("error", verdict.errors), ("warning", verdict.warnings))
-    lines = [f"{level}: {text}" for level, found in findings for _, text in found]
+    findings = judge(expected, reports, nodes)
+    levels = (("error", findings.errors), ("warning", findings.warnings))
+    lines = [f"{level}: {text}" for level, found in levels for _, text in found]
     if len(reports) < len(nodes):
         lines += [f"  {line}" for line in said.splitlines()[-5:] if not line.startswith("{")]
-    texts = {f"{level}s": [text for _, text in found] for level, found in findings}
+    texts = {f"{level}s": [text for _, text in found] for level, found in levels}
     report = {"level": expected["level"], "seconds": round(seconds, 2), **texts}
-    first = verdict.errors[0] if verdict.errors else None
-    return Conclusion([*lines, f"{verdict.summary} ({seconds:.1f} s)"], report, first)
+    first = findings.errors[0] if findings.errors else None
+    return Conclusion([*lines, f"{findings.summary} ({seconds:.1f} s)"], report, first)
 
 
 def joined(report: Report, more: Report) -> Report:

@@ -25,17 +25,17 @@ def write(asked: Asked, result: Record) -> None:
 
 
 def last(runs: Path) -> Record | None:
-    """The run that ended last, with its final verdict. Job ids start again in a new cluster."""
+    """The run that ended last, with its final result. Job ids start again in a new cluster."""
     found = []
     for path in runs.glob("[!.]*.json"):
         with suppress(OSError, ValueError):
             found.append(json.loads(path.read_text(encoding="utf-8")))
     latest = max(found, key=lambda record: (record["ended_at"], _numbers(record["job_id"])), default=None)
-    return latest and {**latest, **_verdict(latest)}
+    return latest and {**latest, **_final(latest)}
 
 
-def _verdict(record: Record) -> Record:
-    """Exports are checked after the job has written its record, so only result.json has their verdict."""
+def _final(record: Record) -> Record:
+    """Exports are checked after the job has written its record, so only result.json has their result."""
     try:
         result = json.loads(Path(record["job_folder"], "result.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError):

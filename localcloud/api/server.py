@@ -48,14 +48,14 @@ class Application:
         if path.startswith("/moto-api"):  # moto's own routes, which reset the cloud without asking for credentials
             return Response("not found\n", status=404)(environ, start_response)
         call = calls.identify(environ)
-        session, verdict = None, authorization.Verdict()
+        session, decision = None, authorization.Decision()
         try:
             key = signatures.verify(signatures.received(environ), self._plane.keys.held)
             parameters.seed(self._locks, call.region)
             with self._locks.holding(call.service, call.action):
                 session = self._plane.keys.session_of(key)
-                verdict = self._plane.judge.judge(call, session)
-            response = self._plane.runtime.pace.answer(call, lambda: self._answer(call, session, verdict, environ))
+                decision = self._plane.judge.judge(call, session)
+            response = self._plane.runtime.pace.answer(call, lambda: self._answer(call, session, decision, environ))
         except Refused as error:
             response = credential_errors.answer(call, error)
         except NotImplementedError as error:
@@ -64,7 +64,7 @@ class Application:
         except Exception as error:  # a defect of ours or of moto's: tell the caller, log the traceback, continue
             traceback.print_exc(file=sys.stderr)
             response = answers.error(call, "InternalError", f"{type(error).__name__}: {error}", status=500)
-        self._record(call, session, verdict, response)
+        self._record(call, session, decision, response)
         return response(environ, start_response)
 
     def _own(self, request: Request, path: str) -> Response:
@@ -77,15 +77,15 @@ class Application:
         return self._routes.answer(request) if self._routes else Response("not found\n", status=404)
 
     def _answer(
-        self, call: calls.Call, session: Session | None, verdict: authorization.Verdict, environ: Environ
+        self, call: calls.Call, session: Session | None, decision: authorization.Decision, environ: Environ
     ) -> Response:
         try:
-            return self._served(call, session, verdict, environ)
+            return self._served(call, session, decision, environ)
         except Refusal as refusal:
             return answers.error(call, refusal.code, refusal.message, status=refusal.status)
 
     def _served(
-        self, call: calls.Call, session: Session | None, verdict: authorization.Verdict, environ: Environ
+        self, call: calls.Call, session: Session | None, decision: authorization.Decision, environ: Environ
     ) -> Response:
         faults = self._plane.runtime.faults
         if session and faults.expired(session.name):
@@ -99,8 +99,8 @@ class Application:
                 lacks = reachability.missing(call, session)
             if lacks:
                 return answers.error(call, "EndpointUnreachable", f"no route to the endpoint: {lacks}", status=503)
-        if verdict.denial:
-            return answers.denied(call, str(verdict.denial))
+        if decision.denial:
+            return answers.denied(call, str(decision.denial))
         check.check(call, environ, self._locks)
         if call.service == "cloudformation":  # it calls the API again, so it must not hold the lock
             from localcloud.cloudformation import api
@@ -121,7 +121,7 @@ class Application:
             return response
 
     def _record(
-        self, call: calls.Call, session: Session | None, verdict: authorization.Verdict, response: Response
+        self, call: calls.Call, session: Session | None, decision: authorization.Decision, response: Response
     ) -> None:
         failed = response.status_code >= 400
         body = response.get_data() if failed or call.action in _LAUNCHES else b""
@@ -134,14 +134,14 @@ class Application:
             status=response.status_code,
             error=answers.error_code(response.status_code, body),
             instance_ids=answers.instance_ids(named + b"\n" + made),
-            **(_judged(session, verdict) if session else {}),
+            **(_judged(session, decision) if session else {}),
         )
 
 
-def _judged(session: Session, verdict: authorization.Verdict) -> dict[str, Any]:
+def _judged(session: Session, decision: authorization.Decision) -> dict[str, Any]:
     """For a role's call: the role, and every permission that it needed."""
-    checks = [{"action": check.action, "resource": check.resource, "keys": check.keys} for check in verdict.checks]
-    return {"role": session.role_name, "checks": checks, "denied": verdict.denial is not None}
+    checks = [{"action": check.action, "resource": check.resource, "keys": check.keys} for check in decision.checks]
+    return {"role": session.role_name, "checks": checks, "denied": decision.denial is not None}
 
 
 def _ends(environ: Environ) -> tuple[tuple[str, int], tuple[str, int]]:

@@ -42,7 +42,7 @@ class Denial:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Decision:
     """The permissions that a call needs, and the first one that the caller lacks."""
 
     checks: tuple[resources.Check, ...] = ()
@@ -55,10 +55,10 @@ class Judge:
         self._pace = pace
         self._checkers = checkers
 
-    def judge(self, call: Call, session: Session | None) -> Verdict:
+    def judge(self, call: Call, session: Session | None) -> Decision:
         """The caller holds the call's locks. IAM's records need no lock, because this reads copies of them."""
         if session is None or not call.action:
-            return Verdict()
+            return Decision()
         policies, boundary = self._policies(session)
         common = _common_keys(call, session, session.arn)
         needed = tuple(check for check in resources.checks(call, self._checkers) if check.action not in ALWAYS_ALLOWED)
@@ -68,8 +68,8 @@ class Judge:
                 decision = permissions.evaluate([boundary], check.action, check.resource, common | check.keys)
             if decision != permissions.ALLOWED:
                 explicit = decision == permissions.EXPLICIT_DENY
-                return Verdict(needed, Denial(session.arn, check.action, check.resource, explicit))
-        return Verdict(needed)
+                return Decision(needed, Denial(session.arn, check.action, check.resource, explicit))
+        return Decision(needed)
 
     def _policies(self, session: Session) -> Policies:
         if session.user_name:

@@ -57,7 +57,7 @@ def test_the_head_finds_files_that_are_only_on_lustre(storage: Bed) -> None:
     shell(storage, "mkdir -p /fsx/kept/alone; echo 1 >/fsx/kept/alone/a")
     found = {
         each["path"]: each
-        for each in json.loads(shell(storage, "sudo -n /opt/gpucluster/bin/node-program lustre.linked"))
+        for each in json.loads(shell(storage, "sudo -n /opt/gpucluster/bin/node-program lustre.unexported"))
     }
     assert set(found) == {"/fsx/data", "/fsx/results", "/fsx/kept"}
     assert "/fsx/kept/alone/a" in found["/fsx/kept"]["first"]

@@ -25,7 +25,7 @@ from typing import Any
 from gpucluster_node import aws_api, fleet, slurm, states
 from gpucluster_node.aws import AWS_ERRORS, client, error_code, error_message
 from gpucluster_node.log import start_logging
-from gpucluster_node.lustre import fsx, hsm, linked, staging
+from gpucluster_node.lustre import fsx, hsm, staging, unexported
 from gpucluster_node.lustre.users import Place, State, mounts
 
 log = logging.getLogger("lustre")
@@ -234,7 +234,7 @@ def reason_of(error: Exception) -> str:
 
 def not_exported(wanted: Mapping[str, Any], *, export: bool = True) -> str:
     """`3 of 12 files of /fsx/runs are not in S3, such as /fsx/runs/a`; empty if all are."""
-    found = [each for each in linked.report([wanted], export=export) if each["not_exported"]]
+    found = [each for each in unexported.report([wanted], export=export) if each["not_exported"]]
     return "; ".join(
         f"{each['not_exported']} of {each['files']} files of {each['path']} are not in S3, such as {each['first'][0]}"
         for each in found

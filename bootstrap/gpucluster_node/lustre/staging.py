@@ -22,7 +22,7 @@ from pathlib import Path
 
 from gpucluster_node import fleet, slurm
 from gpucluster_node.log import start_logging
-from gpucluster_node.lustre import directives, hsm, users, verdict
+from gpucluster_node.lustre import directives, hsm, results, users
 from gpucluster_node.lustre.transfer import Outcome, Transfer
 
 log = logging.getLogger("staging")
@@ -155,7 +155,7 @@ def teller(job: Job, stage: str, path: str) -> Callable[[int, int], None]:
         if done in (0, total) or time.monotonic() - last >= TELL_EVERY_S:
             last = time.monotonic()
             log.info("job %s %s %s: %d of %d", job.job_id, stage, path, done, total)
-            job.keep(lambda folder: verdict.progress(folder, stage, path, done, total))
+            job.keep(lambda folder: results.progress(folder, stage, path, done, total))
 
     return tell
 
@@ -177,8 +177,8 @@ def data_in(job: Job, mounts: Sequence[str]) -> str:
         tell = teller(job, "in", path)
         outcome = moved(real, Transfer("hsm_restore", lambda state: state.loaded, tell, sleep=pause))
         if outcome.failed:
-            return verdict.sentence(path, outcome, "could not be loaded from S3")
-    job.keep(verdict.progress_over)
+            return results.sentence(path, outcome, "could not be loaded from S3")
+    job.keep(results.progress_over)
     return ""
 
 
@@ -195,7 +195,7 @@ def wait_for(job: Job, place: users.Place, pause: Callable[[float], None] = paus
     while (state := place.state()).phase != "ready":
         if told != state.reason:
             told = state.reason
-            job.keep(lambda folder: verdict.waits_for(folder, place.mount, state.reason))
+            job.keep(lambda folder: results.waits_for(folder, place.mount, state.reason))
         try:
             pause(WAIT_S)
         except SystemExit:
@@ -217,19 +217,19 @@ def data_out(job: Job, mounts: Sequence[str]) -> str:
     exports = [_exported(job, path, mounts) for path in job.wanted.stage_out]
     if not exports:
         return ""
-    job.keep(lambda folder: verdict.write(folder, job.job_id, exports))
+    job.keep(lambda folder: results.write(folder, job.job_id, exports))
     return "; ".join(each.reason for each in exports if each.reason)
 
 
-def _exported(job: Job, path: str, mounts: Sequence[str]) -> verdict.Export:
+def _exported(job: Job, path: str, mounts: Sequence[str]) -> results.Export:
     try:
         real = checked(path, mounts)
     except StagingError as error:
-        return verdict.Export(path, Outcome(), str(error))
+        return results.Export(path, Outcome(), str(error))
     tell = teller(job, "out", path)
     # a cancelled job has results too: this continues, even if nobody reads the output
     outcome = moved(real, Transfer("hsm_archive", lambda state: state.exported, tell))
-    return verdict.Export(path, outcome, verdict.sentence(path, outcome, "did not reach S3") if outcome.failed else "")
+    return results.Export(path, outcome, results.sentence(path, outcome, "did not reach S3") if outcome.failed else "")
 
 
 def run(verb: str, job: Job) -> str:

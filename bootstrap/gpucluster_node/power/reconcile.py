@@ -35,7 +35,7 @@ from gpucluster_node.power import (
 
 log = logging.getLogger("reconcile")
 INTERVAL_S = 5
-SOON_S = 1
+SOON_S = 2
 GONE = retry.gone()
 NOT_LAUNCHED = retry.reason("EC2 lists no instance of this node since its launch began", retry.INSTANCE_GONE_S)
 OLD = "launched from an older template than the partition's current one"

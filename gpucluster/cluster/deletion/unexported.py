@@ -10,7 +10,7 @@ from gpucluster.config import ClusterConfig
 from gpucluster.errors import RemoteError, UsageError
 from gpucluster.head.remote import Remote
 
-PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "lustre.linked")
+PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "lustre.unexported")
 TIMEOUT_S = 24 * 3600.0
 HINT = "`gpucluster down --export` exports them first, `--discard` deletes them"
 

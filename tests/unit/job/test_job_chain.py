@@ -278,7 +278,7 @@ def test_a_task_runs_again_when_an_element_of_its_input_ran_again(head, capsys) 
 
 
 def test_a_run_whose_exports_failed_has_not_succeeded(head, capsys) -> None:
-    """The cluster judges them after the run has left its record (gpucluster_node/lustre/verdict.py)."""
+    """The cluster judges them after the run has left its record (gpucluster_node/lustre/results.py)."""
     head.ran("demo/prepare", "7", "COMPLETED", "shards", code=0)
     job = head.jobs / "demo-prepare-7"
     job.mkdir()

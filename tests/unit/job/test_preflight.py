@@ -38,15 +38,15 @@ def judged(*reports: dict[str, Any], nodes: int = 2, **expected: Any) -> Any:
 
 
 def test_healthy_nodes_have_no_findings() -> None:
-    verdict = judged(report(1), report(2))
-    assert (verdict.errors, verdict.warnings) == ([], [])
-    assert verdict.summary == "2 nodes, 8 GPUs each, 4 EFA interfaces each, clocks within 1 ms, they reach each other"
+    findings = judged(report(1), report(2))
+    assert (findings.errors, findings.warnings) == ([], [])
+    assert findings.summary == "2 nodes, 8 GPUs each, 4 EFA interfaces each, clocks within 1 ms, they reach each other"
 
 
 def test_one_gpu_and_one_interface_are_not_plural() -> None:
     one = {"gpus": 1, "efa_interfaces": 1}
-    verdict = judged(report(1, **one), report(2, **one), gpus=1, efa_interfaces={"p4d.24xlarge": 1})
-    assert verdict.summary.startswith("2 nodes, 1 GPU each, 1 EFA interface each, clocks within ")
+    findings = judged(report(1, **one), report(2, **one), gpus=1, efa_interfaces={"p4d.24xlarge": 1})
+    assert findings.summary.startswith("2 nodes, 1 GPU each, 1 EFA interface each, clocks within ")
 
 
 LOST = "OSError: no connection to 10.0.0.1 port 20001 in 90 s: [Errno 110] Connection timed out"
@@ -75,8 +75,8 @@ ALONE = "TimeoutError: 0 of 1 other nodes came in 90 s"
     ],
 )  # fmt: skip
 def test_findings_on_one_node(changed: dict, expected: dict, level: str | None, text: str) -> None:
-    verdict = judged(report(1), report(2, **changed), **expected)
-    found = {"error": verdict.errors, "warning": verdict.warnings}
+    findings = judged(report(1), report(2, **changed), **expected)
+    found = {"error": findings.errors, "warning": findings.warnings}
     for name, findings in found.items():
         assert len(findings) == (name == level), findings
     if level:
@@ -86,8 +86,8 @@ def test_findings_on_one_node(changed: dict, expected: dict, level: str | None, 
 
 
 def test_nodes_that_cannot_reach_each_other() -> None:
-    verdict = judged(report(1, sum=None, errors={"sum": ALONE}), report(2, sum=None, errors={"sum": LOST}))
-    ((node, text),) = verdict.errors
+    findings = judged(report(1, sum=None, errors={"sum": ALONE}), report(2, sum=None, errors={"sum": LOST}))
+    ((node, text),) = findings.errors
     assert node == "train-2"
     assert text.startswith("train-2 cannot reach train-1 (OSError: no connection to 10.0.0.1")
 
@@ -103,9 +103,9 @@ def test_nodes_that_cannot_reach_each_other() -> None:
     ],
 )  # fmt: skip
 def test_missing_evidence_is_no_error(reports: list) -> None:
-    verdict = judged(*reports)
-    assert not verdict.errors
-    assert verdict.warnings
+    findings = judged(*reports)
+    assert not findings.errors
+    assert findings.warnings
 
 
 def test_a_single_node_needs_no_efa() -> None:

@@ -133,7 +133,7 @@ def test_a_latest_run_without_a_record_is_not_ignored(head: Path) -> None:
 
 
 def test_a_run_whose_exports_failed_does_not_count_as_completed(head: Path) -> None:
-    """The cluster says so in result.json, after the run has left its record (gpucluster_node/lustre/verdict.py)."""
+    """The cluster says so in result.json, after the run has left its record (gpucluster_node/lustre/results.py)."""
     submit(head, "a")
     ended(head, str(head / "jobs/a"), "41")
     (head / "jobs/a/result.json").write_text('{"job_id": "41", "exit_code": 74, "reason": "not in S3"}')

@@ -246,29 +246,41 @@ def test_a_job_without_a_script_names_no_path(tmp_path: Path, monkeypatch: pytes
     assert not head.names("/ram", slurm.Queued("1", True, str(tmp_path / "pipe")))
 
 
-def test_a_job_with_a_file_open_there_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [({}, "4711"), ({"SLURM_ARRAY_JOB_ID": "4700", "SLURM_ARRAY_TASK_ID": "3"}, "4700_3")],
+    ids=["job", "element"],
+)
+def test_a_job_with_a_file_open_there_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, str], name: str
+) -> None:
     import subprocess
     import sys
 
     (tmp_path / "open").touch()
     code = f"f = open({str(tmp_path / 'open')!r}); print(flush=True); input()"
-    environment = {**os.environ, "SLURM_JOB_ID": "4711"}
+    environment = {**os.environ, "SLURM_JOB_ID": "4711", **more}
     with subprocess.Popen(
         [sys.executable, "-c", code], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as job:
         assert job.stdout and job.stdout.readline()
-        assert list(beegfs_node.jobs_with_files_on(str(tmp_path))) == ["4711"]
+        assert list(beegfs_node.jobs_with_files_on(str(tmp_path))) == [name]
         assert list(beegfs_node.jobs_with_files_on(f"{tmp_path}/other")) == []
         job.communicate(b"\n")
 
 
 def test_squeue_is_read_without_jobs_that_somebody_holds() -> None:
-    text = "7|RUNNING|None|/home/u/jobs/a/job.sbatch\n8|PENDING|Resources|/b\n9|PENDING|JobHeldUser|/c\n"
-    text += "14|PENDING|JobHoldMaxRequeue|/h\n15|REQUEUE_HOLD|launch failure limit exceeded requeued held|/i\n"
-    text += "10|COMPLETING|None|/d\n11|FAILED|None|/e\n12|REQUEUED|None|/f\n13|STOPPED|None|/g\n"
+    text = "7|7|N/A|RUNNING|None|/home/u/jobs/a/job.sbatch\n8|8|N/A|PENDING|Resources|/b\n"
+    text += "9|9|N/A|PENDING|JobHeldUser|/c\n14|14|N/A|PENDING|JobHoldMaxRequeue|/h\n"
+    text += "15|15|N/A|REQUEUE_HOLD|launch failure limit exceeded requeued held|/i\n10|10|N/A|COMPLETING|None|/d\n"
+    text += "11|11|N/A|FAILED|None|/e\n12|12|N/A|REQUEUED|None|/f\n13|13|N/A|STOPPED|None|/g\n"
+    text += "20|20|3-8|PENDING|Resources|/j\n21|20|1|RUNNING|None|/j\n24|22|9|RUNNING|None|/k\n"
     assert slurm.parse_queued(text) == [
         slurm.Queued("7", True, "/home/u/jobs/a/job.sbatch"),
         slurm.Queued("8", False, "/b"),
         slurm.Queued("12", False, "/f"),
         slurm.Queued("13", True, "/g"),
+        slurm.Queued("20", False, "/j"),
+        slurm.Queued("20_1", True, "/j"),
+        slurm.Queued("22_9", True, "/k"),
     ]

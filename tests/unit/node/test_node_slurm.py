@@ -154,17 +154,21 @@ def test_a_reason_is_one_line_without_quotes() -> None:
 
 # `squeue --Format` of slurm._REQUEUED, Slurm 24.11.
 REQUEUED = """\
-12          |1   |BeginTime           |2026-11-22T10:19:11 |2026-11-22T10:21:12 |small         |
-13          |0   |BeginTime           |2026-11-22T10:19:11 |2026-11-22T10:21:12 |small         |
-14          |2   |Resources           |2026-11-22T10:19:11 |2026-11-22T10:21:12 |small         |
-15          |1   |BeginTime           |2026-11-22T10:19:11 |2026-11-23T10:00:00 |small,train   |
-16          |1   |BeginTime           |2026-11-22T10:19:11 |N/A                 |small         |
+12        |12        |N/A     |1   |BeginTime           |2026-11-22T10:19:11 |2026-11-22T10:21:12 |small         |
+13        |13        |N/A     |0   |BeginTime           |2026-11-22T10:19:11 |2026-11-22T10:21:12 |small         |
+14        |14        |N/A     |2   |Resources           |2026-11-22T10:19:11 |2026-11-22T10:21:12 |small         |
+15        |15        |N/A     |1   |BeginTime           |2026-11-22T10:19:11 |2026-11-23T10:00:00 |small,train   |
+16        |16        |N/A     |1   |BeginTime           |2026-11-22T10:19:11 |N/A                 |small         |
+31        |29        |4       |1   |BeginTime           |2026-11-22T10:19:11 |2026-11-22T10:21:12 |small         |
+29        |29        |9       |1   |BeginTime           |2026-11-22T10:19:11 |2026-11-22T10:21:12 |small         |
+33        |33        |3-8     |0   |BeginTime           |2026-11-22T10:19:11 |2026-11-22T10:21:12 |small         |
 """
 
 
 def test_jobs_that_slurm_requeued_and_that_wait_for_their_begin_time() -> None:
     found = slurm.parse_requeued(REQUEUED)
-    assert [(job.job_id, sorted(job.partitions)) for job in found] == [("12", ["small"]), ("15", ["small", "train"])]
+    jobs = [(job.job_id, sorted(job.partitions)) for job in found]
+    assert jobs == [("12", ["small"]), ("15", ["small", "train"]), ("29_4", ["small"]), ("29_9", ["small"])]
     assert found[0].begins - found[0].submitted == timedelta(seconds=121)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node import slurm
-from gpucluster_node.lustre import directives, hsm, staging, transfer, verdict
+from gpucluster_node.lustre import directives, hsm, results, staging, transfer
 from gpucluster_node.lustre.directives import Directives
 from gpucluster_node.lustre.transfer import Outcome, Transfer
 
@@ -197,8 +197,8 @@ def result(folder: Path) -> tuple[int, str | None]:
     return found["exit_code"], found["reason"]
 
 
-def test_a_verdict_of_complete_exports_leaves_the_result(folder: Path) -> None:
-    verdict.write(folder, "7", [verdict.Export("/fsx/out", Outcome(3, 2), "")])
+def test_complete_exports_leave_the_result(folder: Path) -> None:
+    results.write(folder, "7", [results.Export("/fsx/out", Outcome(3, 2), "")])
     assert json.loads((folder / "exports.json").read_text())["verdict"] == "complete"
     assert (folder / "log.txt").read_text() == "[0 train-1] hello\n[exports] 3 files of /fsx/out are in S3\n"
     assert result(folder) == (0, None)
@@ -207,24 +207,24 @@ def test_a_verdict_of_complete_exports_leaves_the_result(folder: Path) -> None:
 
 def test_a_job_whose_exports_failed_has_failed(folder: Path) -> None:
     outcome = Outcome(3, 1, {"/fsx/out/b": "Lustre gave up on it", "/fsx/out/c": "no"})
-    said = verdict.sentence("/fsx/out", outcome, "did not reach S3")
+    said = results.sentence("/fsx/out", outcome, "did not reach S3")
     assert said == "2 of 3 files of /fsx/out did not reach S3, such as /fsx/out/b: Lustre gave up on it"
-    verdict.write(folder, "7", [verdict.Export("/fsx/out", outcome, said)])
+    results.write(folder, "7", [results.Export("/fsx/out", outcome, said)])
     report = json.loads((folder / "exports.json").read_text())
     assert report["verdict"] == "incomplete" and report["exports"][0]["first_failed"][1]["file"] == "/fsx/out/c"
-    assert result(folder) == (verdict.EXIT_CODE, said)
+    assert result(folder) == (results.EXIT_CODE, said)
     assert f"[exports] error: {said}" in (folder / "log.txt").read_text()
 
 
 def test_the_first_failure_stays_the_reason(folder: Path) -> None:
     (folder / "result.json").write_text(json.dumps({"exit_code": 3, "reason": "KeyError: 1"}))
-    verdict.write(folder, "7", [verdict.Export("/fsx/out", Outcome(), "/fsx/out does not exist")])
+    results.write(folder, "7", [results.Export("/fsx/out", Outcome(), "/fsx/out does not exist")])
     assert result(folder) == (3, "KeyError: 1; /fsx/out does not exist")
 
 
 def test_a_job_that_left_no_result_gets_none(folder: Path) -> None:
     (folder / "result.json").unlink()
-    verdict.write(folder, "7", [verdict.Export("/fsx/out", Outcome(), "/fsx/out does not exist")])
+    results.write(folder, "7", [results.Export("/fsx/out", Outcome(), "/fsx/out does not exist")])
     assert not (folder / "result.json").exists() and (folder / "exports.json").exists()
 
 
@@ -237,7 +237,7 @@ def test_the_folder_is_written_to_as_the_jobs_user(folder: Path, tmp_path_factor
             each.chmod(0o755)
     for each in (theirs, folder):
         job = staging.Job("7", Directives(folder=str(each)), 12345, 12345)
-        job.keep(lambda place: verdict.progress(place, "in", "/fsx/data", 1, 2))
+        job.keep(lambda place: results.progress(place, "in", "/fsx/data", 1, 2))
     assert (theirs / "staging.json").stat().st_uid == 12345
     assert (folder / "staging.json").read_text() == "{}", "root's folder is not theirs to write to"
 
@@ -266,7 +266,7 @@ def test_data_is_loaded_or_the_job_waits_with_the_reason(folder: Path, monkeypat
     told: list[tuple[object, ...]] = []
     monkeypatch.setattr(staging, "Transfer", lambda *given, sleep: Transfer(*given, lfs, lambda _: None))
     monkeypatch.setattr(staging.checked, "__defaults__", (lambda _: True,))
-    monkeypatch.setattr(verdict, "progress", lambda place, *what: told.append(what))
+    monkeypatch.setattr(results, "progress", lambda place, *what: told.append(what))
     monkeypatch.setattr(staging, "as_user", lambda uid, gid, work: work() is None)
 
     def load(path: str) -> str:

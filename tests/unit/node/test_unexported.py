@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpucluster_node.lustre import linked, staging
+from gpucluster_node.lustre import staging
+from gpucluster_node.lustre import unexported as on_node
 from test_node_staging import EXPORTED, NEW, RELEASED, PlayedLfs
 
 from gpucluster.cli import down
@@ -64,7 +65,7 @@ def test_files_that_are_only_on_lustre_are_not_deleted(monkeypatch: pytest.Monke
 def test_files_can_be_exported_first_or_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
     head = PlayedHead(LOST[:1])
     keep(monkeypatch, head, DELETED, export=True)
-    assert head.asked[0][-2:] == ["lustre.linked", "--export"]
+    assert head.asked[0][-2:] == ["lustre.unexported", "--export"]
     head = PlayedHead(LOST)
     keep(monkeypatch, head, DELETED, discard=True)
     assert head.asked == []
@@ -95,7 +96,7 @@ def test_kept_file_systems_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.fixture
 def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of a file system with five files, three of them in its linked folder. Lustre does at once what it is asked."""
-    monkeypatch.setattr(linked, "Transfer", lambda *given, run: linked_transfer(*given, run=run, sleep=lambda _: None))
+    monkeypatch.setattr(on_node, "Transfer", lambda *given, run: real_transfer(*given, run=run, sleep=lambda _: None))
     folder = tmp_path / "fsx"
     (folder / "results").mkdir(parents=True)
     for name in ("results/a", "results/b", "results/c", "results-of-old", "x"):
@@ -107,7 +108,7 @@ def report(
     mount: Path, lfs: PlayedLfs, *, export: bool = False, mounted: bool = True, there: bool = False, **keys: object
 ) -> list[Entry]:
     entry = {"mount": str(mount), "type": "fsx-lustre", "linked": ["/results", "/deleted"], **keys}
-    return list(linked.report([entry], export=export, run=lfs, is_mount=lambda _: mounted, is_there=lambda _: there))
+    return list(on_node.report([entry], export=export, run=lfs, is_mount=lambda _: mounted, is_there=lambda _: there))
 
 
 def lfs_of(mount: Path) -> PlayedLfs:
@@ -141,5 +142,5 @@ def test_a_missing_file_system_loses_nothing(mount: Path) -> None:
         report(mount, lfs_of(mount), mounted=False)
 
 
-linked_transfer = linked.Transfer
+real_transfer = on_node.Transfer
 Entry = dict[str, Any]

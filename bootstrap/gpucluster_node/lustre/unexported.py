@@ -1,8 +1,9 @@
 """Files that are only on Lustre, and would be lost with the file system.
 
-usage: linked [--export]    prints a JSON list with path, files, not_exported and first (of those) of each folder that
-is linked to S3. With --export it first exports files that are only on Lustre. For a file system with `lifetime: jobs`
-the list includes files outside those folders, under the path of its mount, because a program deletes it without asking.
+usage: unexported [--export]    prints a JSON list with path, files, not_exported and first (of those) of each folder
+that is linked to S3. With --export it first exports files that are only on Lustre. For a file system with
+`lifetime: jobs` the list includes files outside those folders, under the path of its mount, because a program deletes
+it without asking.
 """
 
 from __future__ import annotations
