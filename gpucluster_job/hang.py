@@ -18,7 +18,10 @@ from gpucluster_job.log import say
 from gpucluster_job.runner import LAUNCHER_GRACE_S, Runner, Tick
 from gpucluster_job.settings import Settings
 
-STACKS_S = 10.0
+TOGETHER_S = 5.0
+"""By then the step that makes ranks print where they stand has started on every node. The first rank that ends makes
+its launcher end the others, so all must print at the same moment."""
+STACKS_S = TOGETHER_S + 10.0
 """Time for the ranks to print where they stand."""
 LONGEST = 200
 _LABEL = re.compile(rb"\[([^ ]+) ([^]]+)\] (.*)", re.DOTALL)
@@ -66,7 +69,7 @@ class Hang:
             return left
         self._said = f"no rank has printed a line for {duration(self._limit_s)} (hang_timeout); {self._last_words()}"
         say(f"[launcher] {self._said}; ending the ranks, which first print where they stand")
-        self._on_each_node(ourselves.words("stacks"))
+        self._on_each_node(ourselves.words("stacks", str(time.time() + TOGETHER_S)))
         return STACKS_S
 
     def _folders(self) -> list[str]:

@@ -252,11 +252,18 @@ def ending(remote: Remote, job_id: str) -> Ending | None:
     if lacks:
         return Ending("CANCELLED", lacks)
     if found is None:
-        return Ending(
-            "NODE_FAIL",
-            {"reason": "Slurm no longer knows it and it has no result: its first node was probably lost"},
-        )
+        return _lost(remote, job_id)
     return Ending("COMPLETED" if found["exit_code"] == 0 else "FAILED", found)
+
+
+def _lost(remote: Remote, job_id: str) -> Ending:
+    """slurmctld saves jobs every 5 s at most (SAVE_MAX_WAIT in state_save.c), so it may not know a new one after its own
+    end. A job's log exists since its start."""
+    unknown = "Slurm no longer knows it"
+    if remote.run(["test", "-e", f"{folder_of(remote, job_id)}/log.txt"]).exit_code == 1:
+        why = "slurmctld was probably killed within seconds of its submission; submit it again"
+        return Ending("FAILED", {"reason": f"{unknown}, and it never started: {why}"})
+    return Ending("NODE_FAIL", {"reason": f"{unknown} and it has no result: its first node was probably lost"})
 
 
 def staging(remote: Remote, job_id: str) -> dict[str, Any]:

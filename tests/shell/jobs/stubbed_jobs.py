@@ -34,7 +34,7 @@ while [[ $1 == --* ]]; do
   esac
   shift
 done
-[[ ${*: -1} == stacks && $node != train-1 ]] && exit
+[[ " $* " == *" stacks "* && $node != train-1 ]] && exit
 pids=()
 trap 'kill -TERM "${pids[@]}"' TERM
 for ((task = 0; task < tasks; task++)); do

@@ -77,7 +77,7 @@ def test_a_program_that_is_not_python_is_ended_too(tmp_path):
     """It has printed nothing, and ignores SIGABRT as long as it can."""
     program = "trap '' ABRT TERM; touch \"$OUT/up$RANK\"; while :; do sleep 1; done"
     job = prepare(tmp_path, {}, {"hang_timeout": "3s", "command": ("bash", "-c", program), "launcher": "torchrun"})
-    change(tmp_path, "hang.py", "STACKS_S = 10.0", "STACKS_S = 2.0")
+    change(tmp_path, "hang.py", "TOGETHER_S + 10.0", "2.0")
     process = subprocess.Popen(**job)
     wait_for(lambda: len(list(tmp_path.glob("up*"))) == 4)
     code, result, log, _ = finished(process.wait(120), tmp_path / "job")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from types import SimpleNamespace
+
 import pytest
 
 from gpucluster_job.hang import Stacks
+from gpucluster_job.ranks import stacks
 from gpucluster_job.ranks.last_words import last_words, reason
 from gpucluster_job.ranks.program import Lines
 
@@ -58,8 +62,32 @@ def test_lines_of_a_traceback_are_kept() -> None:
 
 @pytest.mark.parametrize("thread", THREADS.values(), ids=THREADS.keys())
 def test_the_current_thread_is_found(thread: str) -> None:
-    stacks = Stacks()
+    heard = Stacks()
     dump = ["Fatal Python error: Aborted", "", thread, '  File "/w/train.py", line 6 in all_reduce', ""]
     for line in [*dump, "Current thread's C stack trace (most recent call first):"]:
-        stacks.hear(f"[0 train-1] {line}".encode())
-    assert stacks.words() == "rank 0 in all_reduce (train.py:6)"
+        heard.hear(f"[0 train-1] {line}".encode())
+    assert heard.words() == "rank 0 in all_reduce (train.py:6)"
+
+
+@pytest.mark.parametrize(
+    ("started_at", "slept_s"),
+    [(100.0, 5.0), (103.5, 1.5), (107.0, 0.0), (60.0, stacks.LONGEST_S)],
+    ids=["at once", "later", "too late", "on a node whose clock is wrong"],
+)
+def test_nodes_whose_steps_start_at_different_moments_signal_their_ranks_at_the_same(
+    monkeypatch: pytest.MonkeyPatch, started_at: float, slept_s: float
+) -> None:
+    """The first rank that ends makes srun end the others, which then print nothing."""
+    clock = [started_at]
+
+    def programs(package: str) -> Iterator[int]:
+        assert clock[0] == started_at + slept_s
+        yield from ()
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setenv("GPUCLUSTER_JOB_DIR", "/job")
+    monkeypatch.setattr(stacks, "time", SimpleNamespace(time=lambda: clock[0], sleep=sleep))
+    monkeypatch.setattr(stacks.signals, "programs", programs)
+    assert stacks.main(["stacks", "105.0"]) == 0

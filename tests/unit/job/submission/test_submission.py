@@ -269,6 +269,23 @@ def test_a_job_that_slurm_has_forgotten_is_known_by_its_result(cluster, workdir)
 
 
 @pytest.mark.parametrize(
+    ("started", "sentence"),
+    [
+        (True, "job 42 lost a node: Slurm no longer knows it and it has no result: its first node was probably lost"),
+        (False, "job 42 failed: Slurm no longer knows it, and it never started: .*; submit it again"),
+    ],
+)
+def test_a_job_that_slurm_has_lost_says_whether_it_had_started(cluster, workdir, started, sentence):
+    submit(cluster, workdir)
+    log = cluster / "jobs" / "digits-1" / "log.txt"
+    log.unlink(missing_ok=True)
+    if started:
+        log.touch()
+    with pytest.raises(JobFailedError, match=sentence):
+        jobs.ending(InProcessRemote(), "42").check("42")
+
+
+@pytest.mark.parametrize(
     ("state", "sentence"),
     [("COMPLETED", f"job 42 completed: {jobs.NO_RESULT}"), ("CANCELLED", "job 42 was cancelled")],
 )
