@@ -257,8 +257,8 @@ def ending(remote: Remote, job_id: str) -> Ending | None:
 
 
 def _lost(remote: Remote, job_id: str) -> Ending:
-    """slurmctld saves jobs every 5 s at most (SAVE_MAX_WAIT in state_save.c), so it may not know a new one after its own
-    end. A job's log exists since its start."""
+    """slurmctld saves jobs every 5 s at most (SAVE_MAX_WAIT in state_save.c), so it may not know a new one after its
+    own end. A job's log exists since its start."""
     unknown = "Slurm no longer knows it"
     if remote.run(["test", "-e", f"{folder_of(remote, job_id)}/log.txt"]).exit_code == 1:
         why = "slurmctld was probably killed within seconds of its submission; submit it again"

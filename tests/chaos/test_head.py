@@ -13,7 +13,7 @@ from rows import Row, explain_errors
 
 ALONE = ("--nodes", "1")
 SAVED_S = 6
-"""By then slurmctld has written a new job: SAVE_MAX_WAIT, 5 s, in state_save.c. It loses one that it has not written."""
+"""By then slurmctld has written a new job (SAVE_MAX_WAIT, 5 s, in state_save.c). It forgets one that it has not."""
 
 
 def the_head(bed: Bed) -> str:
