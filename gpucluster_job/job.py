@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import traceback
+from contextlib import suppress
 from typing import Any
 
 from gpucluster_job import (
@@ -72,6 +73,8 @@ class Job:
         handle((signal.SIGUSR1, signal.SIGUSR2), self._signal_ranks)
 
     def run(self) -> int:
+        with suppress(OSError):  # such as a full /home
+            (self._settings.folder / "started").write_text(f"{self._started_at}\n", encoding="utf-8")
         try:
             self._phases()
         except Stopped:

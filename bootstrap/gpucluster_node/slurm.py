@@ -324,6 +324,8 @@ class Queued:
     running: bool
     script: str
     """The script on the shared disk."""
+    number: str = ""
+    """Its SLURM_JOB_ID; of an array's elements that have not started, the array's."""
 
 
 def parse_queued(text: str) -> list[Queued]:
@@ -331,7 +333,7 @@ def parse_queued(text: str) -> list[Queued]:
     elements of an array that have not started share a line."""
     found = (line.strip().split("|", 5) for line in text.splitlines())
     return [
-        Queued(_name(*each[:3]), each[3] in RUNNING, each[5])
+        Queued(_name(*each[:3]), each[3] in RUNNING, each[5], each[0])
         for each in found
         if len(each) == 6 and each[3] in WAITING | RUNNING and not _HELD.search(each[4])
     ]

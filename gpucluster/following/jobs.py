@@ -258,10 +258,10 @@ def ending(remote: Remote, job_id: str) -> Ending | None:
 
 def _lost(remote: Remote, job_id: str) -> Ending:
     """slurmctld saves jobs every 5 s at most (SAVE_MAX_WAIT in state_save.c), so it may not know a new one after its
-    own end. A job's log exists since its start."""
-    unknown = "Slurm no longer knows it"
-    if remote.run(["test", "-e", f"{folder_of(remote, job_id)}/log.txt"]).exit_code == 1:
-        why = "slurmctld was probably killed within seconds of its submission; submit it again"
+    own end. It forgets a cancelled one after MinJobAge."""
+    unknown, folder = "Slurm no longer knows it", folder_of(remote, job_id)
+    if remote.run(["sh", "-c", '[ -d "$1" ] && [ ! -e "$1/started" ]', "sh", folder]).exit_code == 0:
+        why = "it was cancelled, or slurmctld was killed within seconds of its submission"
         return Ending("FAILED", {"reason": f"{unknown}, and it never started: {why}"})
     return Ending("NODE_FAIL", {"reason": f"{unknown} and it has no result: its first node was probably lost"})
 

@@ -50,6 +50,7 @@ keep() {
   mv -f "$index/log.txt" "$index/log-$last.txt"
   touch "$index/result.json"
   mv -f "$index/result.json" "$index/result-$last.json"
+  rm -f "$index/started"
   : >"$index/log.txt"
   [ -z "$secrets" ] || (umask 077; printf '%s\\n' "$secrets" >"$index/secrets.sh")
 }

@@ -196,6 +196,13 @@ def registered() -> set[tuple[str, int]]:
     return {(words[0], int(words[1])) for words in lines if len(words) == 2 and words[1].isdecimal()}
 
 
+def named(report: Report, queued: Sequence[slurm.Queued]) -> Report:
+    """Jobs in a node's report have Slurm's numbers, and the last element's is its whole array's. Drops those that have
+    ended: Slurm would run them again."""
+    running = {job.number: job.job_id for job in queued if job.running}
+    return replace(report, users=tuple(running[user] for user in report.users if user in running))
+
+
 def names(mount: str, job: slurm.Queued) -> bool:
     """Whether the job's script, or its specification beside it, contains a path of the file system."""
     path = re.compile(rf"(?<![\w./-]){re.escape(mount)}(?![\w.-])")
@@ -217,9 +224,11 @@ def look(settings: Settings, follower: beegfs_node.Follower) -> None:
     """Runs one round."""
     state = shared.load_state()
     building = state is not None and state.phase == "building"
-    jobs = [job for job in slurm.queued() if names(settings.mount, job)]
+    queued = slurm.queued()
+    jobs = [job for job in queued if names(settings.mount, job)]
     known = registered() if building else set()
-    following, actions = decide(settings, state, shared.load_reports(), slurm.nodes(), known, jobs)
+    reports = {node: named(report, queued) for node, report in shared.load_reports().items()}
+    following, actions = decide(settings, state, reports, slurm.nodes(), known, jobs)
     if state is None or following.generation != state.generation:
         manage(following.generation)
     # Writes the state first, then acts: if this process dies in between, nothing of the state is lost.

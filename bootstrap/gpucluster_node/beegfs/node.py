@@ -121,7 +121,7 @@ def run(what: str, generation: str, **environment: str) -> subprocess.CompletedP
 
 
 def jobs_with_files_on(mount: str) -> Iterator[str]:
-    """Ids of Slurm jobs with an open file or their working directory there, each once; an array's element is 29_3."""
+    """Slurm's numbers of jobs with an open file or their working directory there, each once."""
     found = set()
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -138,12 +138,11 @@ def _below(path: str, mount: str) -> bool:
 
 
 def _job_of(process: Path) -> Iterator[str]:
-    pairs = (each.partition("=") for each in (process / "environ").read_bytes().decode(errors="replace").split("\0"))
-    variables = {name: value for name, _, value in pairs}
-    if element := variables.get("SLURM_ARRAY_TASK_ID"):
-        yield f"{variables['SLURM_ARRAY_JOB_ID']}_{element}"
-    elif job := variables.get("SLURM_JOB_ID"):
-        yield job
+    """Not SLURM_ARRAY_TASK_ID: a job that an element submits inherits the element's."""
+    for each in (process / "environ").read_bytes().split(b"\0"):
+        name, _, value = each.partition(b"=")
+        if name == b"SLURM_JOB_ID":
+            yield value.decode()
 
 
 def _mark(of: str) -> str:

@@ -93,8 +93,9 @@ def test_a_line_is_in_the_log_as_soon_as_it_is_printed(tmp_path, launcher):
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_a_completed_job_leaves_its_result(run_job, launcher):
+def test_a_completed_job_leaves_its_result(run_job, launcher, tmp_path):
     _, result, _, _ = run_job(launcher=launcher, command=("true",))
+    assert (tmp_path / "job" / "started").read_text().strip() == result["started_at"]
     assert result.pop("started_at") <= result.pop("ended_at")
     assert result == {
         "job_id": "77",

@@ -139,6 +139,18 @@ def test_jobs_with_open_files_are_requeued_when_their_node_reports_them() -> Non
     assert verbs(actions) == [("requeue", "9")]
 
 
+def test_a_nodes_report_gets_the_names_that_scontrol_takes_and_no_job_that_has_ended() -> None:
+    """`requeuehold 29` of the last element, whose number is the array's, would run all elements again."""
+    queued = [
+        slurm.Queued("29_9", True, "/x", "29"),
+        slurm.Queued("29_4", True, "/x", "31"),
+        slurm.Queued("40", True, "/y", "40"),
+        slurm.Queued("41", False, "/y", "41"),
+    ]
+    report = Report("train-1", users=("29", "31", "40", "41", "50"))
+    assert head.named(report, queued).users == ("29_9", "29_4", "40")
+
+
 def test_jobs_that_begin_before_it_is_ready_wait() -> None:
     _, actions = decided(state("filling"), reports("1", "1"), jobs=[RUNNING, WAITING])
     assert verbs(actions) == [("hold", "8")]
@@ -246,25 +258,19 @@ def test_a_job_without_a_script_names_no_path(tmp_path: Path, monkeypatch: pytes
     assert not head.names("/ram", slurm.Queued("1", True, str(tmp_path / "pipe")))
 
 
-@pytest.mark.parametrize(
-    ("more", "name"),
-    [({}, "4711"), ({"SLURM_ARRAY_JOB_ID": "4700", "SLURM_ARRAY_TASK_ID": "3"}, "4700_3")],
-    ids=["job", "element"],
-)
-def test_a_job_with_a_file_open_there_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, str], name: str
-) -> None:
+def test_a_job_with_a_file_open_there_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import subprocess
     import sys
 
     (tmp_path / "open").touch()
     code = f"f = open({str(tmp_path / 'open')!r}); print(flush=True); input()"
-    environment = {**os.environ, "SLURM_JOB_ID": "4711", **more}
+    inherited = {"SLURM_ARRAY_JOB_ID": "4700", "SLURM_ARRAY_TASK_ID": "3"}  # of an element that submitted the job
+    environment = {**os.environ, "SLURM_JOB_ID": "4711", **inherited}
     with subprocess.Popen(
         [sys.executable, "-c", code], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as job:
         assert job.stdout and job.stdout.readline()
-        assert list(beegfs_node.jobs_with_files_on(str(tmp_path))) == [name]
+        assert list(beegfs_node.jobs_with_files_on(str(tmp_path))) == ["4711"]
         assert list(beegfs_node.jobs_with_files_on(f"{tmp_path}/other")) == []
         job.communicate(b"\n")
 
@@ -276,11 +282,11 @@ def test_squeue_is_read_without_jobs_that_somebody_holds() -> None:
     text += "11|11|N/A|FAILED|None|/e\n12|12|N/A|REQUEUED|None|/f\n13|13|N/A|STOPPED|None|/g\n"
     text += "20|20|3-8|PENDING|Resources|/j\n21|20|1|RUNNING|None|/j\n24|22|9|RUNNING|None|/k\n"
     assert slurm.parse_queued(text) == [
-        slurm.Queued("7", True, "/home/u/jobs/a/job.sbatch"),
-        slurm.Queued("8", False, "/b"),
-        slurm.Queued("12", False, "/f"),
-        slurm.Queued("13", True, "/g"),
-        slurm.Queued("20", False, "/j"),
-        slurm.Queued("20_1", True, "/j"),
-        slurm.Queued("22_9", True, "/k"),
+        slurm.Queued("7", True, "/home/u/jobs/a/job.sbatch", "7"),
+        slurm.Queued("8", False, "/b", "8"),
+        slurm.Queued("12", False, "/f", "12"),
+        slurm.Queued("13", True, "/g", "13"),
+        slurm.Queued("20", False, "/j", "20"),
+        slurm.Queued("20_1", True, "/j", "21"),
+        slurm.Queued("22_9", True, "/k", "24"),
     ]
