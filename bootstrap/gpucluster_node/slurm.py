@@ -7,7 +7,7 @@ import re
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 
 from gpucluster_node.batches import batches
 
@@ -84,7 +84,7 @@ def update_argv(nodes: Sequence[str], **values: str) -> list[str]:
 def nodes(names: Sequence[str] = ()) -> list[Node]:
     """All nodes if none are named."""
     asked = [",".join(names)] if names else []
-    return parse_nodes(_run(["scontrol", "show", "nodes", *asked, "--oneliner"]))
+    return parse_nodes(call(["scontrol", "show", "nodes", *asked, "--oneliner"]))
 
 
 WAITING = frozenset(
@@ -124,7 +124,7 @@ def parse_jobs(text: str) -> list[tuple[str, str]]:
 
 def jobs() -> list[tuple[str, str]]:
     """Pending and running jobs; each task of an array counts."""
-    return parse_jobs(_run(jobs_argv("%P %T", "--array")))
+    return parse_jobs(call(jobs_argv("%P %T", "--array")))
 
 
 def unfinished(text: str) -> set[str]:
@@ -133,13 +133,13 @@ def unfinished(text: str) -> set[str]:
 
 
 def unfinished_jobs() -> set[str]:
-    return unfinished(_run(jobs_argv("%A %T")))
+    return unfinished(call(jobs_argv("%A %T")))
 
 
 def state(job_id: str) -> str:
     """Empty if Slurm no longer knows the job."""
     try:
-        said = _run(jobs_argv("%T", f"--jobs={job_id}"))
+        said = call(jobs_argv("%T", f"--jobs={job_id}"))
     except SlurmError:
         return ""
     return next(iter(said.split()), "")
@@ -147,7 +147,7 @@ def state(job_id: str) -> str:
 
 def parts(job_id: str) -> list[str]:
     """The job, or all jobs of a heterogeneous one."""
-    return _run(jobs_argv("%A", f"--jobs={job_id}")).split() or [job_id]
+    return call(jobs_argv("%A", f"--jobs={job_id}")).split() or [job_id]
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def _name(job_id: str, array: str, task: str) -> str:
 
 
 def requeued() -> list[Requeued]:
-    return parse_requeued(_run(["squeue", "--noheader", f"--Format={_REQUEUED}"]))
+    return parse_requeued(call(["squeue", "--noheader", f"--Format={_REQUEUED}"]))
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ _STARTED = RUNNING - {"CONFIGURING"}
 
 
 def parse_running(text: str, states: Collection[str] = _STARTED) -> list[Running]:
-    """From `squeue --Format` of _RUNNING."""
+    """From `squeue --Format` of RUNNING_COLUMNS."""
     lines = ([field.strip() for field in line.split("|", 7)] for line in text.splitlines())
     return [_running(*line) for line in lines if len(line) == 8 and line[5] in states]
 
@@ -221,11 +221,13 @@ def _running(part: str, first: str, array: str, task: str, restarts: str, _: str
     return Running(job_id, int(restarts), script.rstrip("|").strip(), part, frozenset(expand(nodes)))
 
 
-_RUNNING = "JobID:12|,HetJobID:12|,ArrayJobID:12|,ArrayTaskID:12|,RestartCnt:4|,State:14|,NodeList:4000|,Command:4000|"
+RUNNING_COLUMNS = (
+    "JobID:12|,HetJobID:12|,ArrayJobID:12|,ArrayTaskID:12|,RestartCnt:4|,State:14|,NodeList:4000|,Command:4000|"
+)
 
 
 def running(*options: str) -> list[Running]:
-    return parse_running(_run(["squeue", "--noheader", *options, f"--Format={_RUNNING}"]))
+    return parse_running(call(["squeue", "--noheader", *options, f"--Format={RUNNING_COLUMNS}"]))
 
 
 def running_on(node: str) -> list[Running]:
@@ -234,47 +236,8 @@ def running_on(node: str) -> list[Running]:
 
 def jobs_on(node: str) -> list[str]:
     """Jobs that have the node: their programs run, they have not begun yet, or their epilog runs."""
-    lines = map(str.split, _run(jobs_argv("%i %T", f"--nodelist={node}")).splitlines())
+    lines = map(str.split, call(jobs_argv("%i %T", f"--nodelist={node}")).splitlines())
     return [words[0] for words in lines if len(words) == 2 and words[1] in RUNNING | ENDING]
-
-
-_FAILED = f"Reason:20|,EndTime:20|,tres-alloc:400|,tres-per-node:200|,{_RUNNING}"
-_EXIT_CODE = "NonZeroExitCode"
-"""The reason of a job whose script failed, while it completes and afterwards (job_mgr.c: job_complete). A cancelled job
-has another; its state is COMPLETING too while it completes."""
-_CLOCKS_DIFFER = timedelta(seconds=20)
-"""At most, those of this node and the head node. A healthy clock is right to milliseconds."""
-
-
-def parse_failed(text: str, since: datetime, until: datetime) -> list[Running]:
-    """From `squeue --Format` of _FAILED: jobs whose script has failed meanwhile. since, until: with a time zone.
-
-    A job that was requeued while it completed keeps its reason and the state COMPLETING, and ends in the future:
-    at least a minute after now, which is the shortest time limit (job_mgr.c: _job_requeue_op, pack_job)."""
-    least, most = (f"{each.astimezone():%Y-%m-%dT%H:%M:%S}" for each in (since, until + _CLOCKS_DIFFER))
-    rows = (line.split("|", 4) for line in text.splitlines() if line.count("|") > 3)
-    return [
-        replace(job, gpus=_gpus_per_node(allocated, asked))
-        for why, end, allocated, asked, rest in rows
-        if why.strip() == _EXIT_CODE and end[:1].isdigit() and least <= end.strip() <= most
-        for job in parse_running(rest, {"COMPLETING", "FAILED"})
-    ]
-
-
-def _gpus_per_node(allocated: str, asked: str) -> int:
-    """allocated: cpu=192,node=2,gres/gpu=16, but without accounting Slurm does not count GPUs. asked: gres/gpu:8, or
-    gres:gpu:a100:8."""
-    gpus, nodes = re.search(r"\bgres/gpu=(\d+)", allocated), re.search(r"\bnode=(\d+)", allocated)
-    if gpus and nodes:
-        return int(gpus[1]) // int(nodes[1])
-    each = re.search(r"\bgpu(?::[^:,=]+)?[:=](\d+)", asked)
-    return int(each[1]) if each else 0
-
-
-def failed_on(node: str, since: datetime) -> list[Running]:
-    """Slurm forgets a job MinJobAge after its end."""
-    asked = ["squeue", "--noheader", "--states=all", f"--nodelist={node}", f"--Format={_FAILED}"]
-    return parse_failed(_run(asked), since, datetime.now(timezone.utc))
 
 
 def parse_gpus(text: str, job_id: str, node: str) -> list[str]:
@@ -290,7 +253,7 @@ _INDEXES = re.compile(r"\bgpu[^(]*\(IDX:([\d,-]+)\)")
 
 
 def gpus_of(job_id: str, node: str) -> list[str]:
-    return parse_gpus(_run(["scontrol", "--details", "show", "job", job_id]), job_id, node)
+    return parse_gpus(call(["scontrol", "--details", "show", "job", job_id]), job_id, node)
 
 
 def parse_busy(text: str) -> set[str]:
@@ -300,21 +263,21 @@ def parse_busy(text: str) -> set[str]:
 
 
 def busy() -> set[str]:
-    return parse_busy(_run(["squeue", "--noheader", "--format=%T|%N"]))
+    return parse_busy(call(["squeue", "--noheader", "--format=%T|%N"]))
 
 
 def comment(job_id: str, text: str) -> None:
-    _run(["scontrol", "update", f"jobid={job_id}", f"admincomment={text}"])
+    call(["scontrol", "update", f"jobid={job_id}", f"admincomment={text}"])
 
 
 def has_comment(job: Running) -> bool:
     """Whether its current run has one that begins with the number of the run."""
-    return f" AdminComment=run {job.restarts}: " in _run(["scontrol", "--oneliner", "show", "job", job.job_id])
+    return f" AdminComment=run {job.restarts}: " in call(["scontrol", "--oneliner", "show", "job", job.job_id])
 
 
 def signal(job_id: str, name: str) -> None:
     """Sends it to the job's script alone, as Slurm does for --signal=B:NAME."""
-    _run(["scancel", "--batch", f"--signal={name}", job_id])
+    call(["scancel", "--batch", f"--signal={name}", job_id])
 
 
 @dataclass(frozen=True)
@@ -324,8 +287,8 @@ class Queued:
     running: bool
     script: str
     """The script on the shared disk."""
-    number: str = ""
-    """Its SLURM_JOB_ID; of an array's elements that have not started, the array's."""
+    part: str = ""
+    """Its SLURM_JOB_ID, as Running's; of an array's elements that have not started, the array's."""
 
 
 def parse_queued(text: str) -> list[Queued]:
@@ -348,21 +311,21 @@ def starting() -> bool:
 
 
 def reconfigure() -> None:
-    _run(["scontrol", "reconfigure"])
+    call(["scontrol", "reconfigure"])
 
 
 def queued() -> list[Queued]:
-    return parse_queued(_run(jobs_argv(_QUEUED)))
+    return parse_queued(call(jobs_argv(_QUEUED)))
 
 
 def job(verb: str, job_id: str) -> None:
     """verb: hold, requeue, requeuehold or release."""
-    _run(["scontrol", verb, job_id])
+    call(["scontrol", verb, job_id])
 
 
 def start_now(job_id: str) -> None:
     """Slurm makes a requeued job wait two minutes, until the credentials of its last run are void."""
-    _run(["scontrol", "update", f"jobid={job_id}", "starttime=now"])
+    call(["scontrol", "update", f"jobid={job_id}", "starttime=now"])
 
 
 NOWHERE = "127.0.0.1"
@@ -388,12 +351,12 @@ def set_state(names: Sequence[str], state: str) -> None:
 def set_addresses(addresses: Mapping[str, str]) -> None:
     """node -> IPv4 address."""
     for batch in batches(addresses.items(), NODES_PER_CALL):
-        _run(update_argv([name for name, _ in batch], nodeaddr=",".join(ip for _, ip in batch)))
+        call(update_argv([name for name, _ in batch], nodeaddr=",".join(ip for _, ip in batch)))
 
 
 def update(names: Sequence[str], **values: str) -> None:
     for batch in batches(names, NODES_PER_CALL):
-        _run(update_argv(batch, **values))
+        call(update_argv(batch, **values))
 
 
 class SlurmError(Exception):
@@ -410,7 +373,7 @@ broke (SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR and those after it), and a conn
 (SLURM_PROTOCOL_SOCKET_ZERO_BYTES_SENT)."""
 
 
-def _run(argv: Sequence[str]) -> str:
+def call(argv: Sequence[str]) -> str:
     environment = {**os.environ, "SLURM_TIME_FORMAT": "standard"}
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment)

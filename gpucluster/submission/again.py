@@ -50,7 +50,7 @@ keep() {
   mv -f "$index/log.txt" "$index/log-$last.txt"
   touch "$index/result.json"
   mv -f "$index/result.json" "$index/result-$last.json"
-  rm -f "$index/started"
+  [ ! -e "$index/started" ] || mv -f "$index/started" "$index/started-$last"
   : >"$index/log.txt"
   [ -z "$secrets" ] || (umask 077; printf '%s\\n' "$secrets" >"$index/secrets.sh")
 }
@@ -59,6 +59,7 @@ undo() {
   mv -f "$index/log-$last.txt" "$index/log.txt"
   mv -f "$index/result-$last.json" "$index/result.json"
   [ -s "$index/result.json" ] || rm "$index/result.json"
+  [ ! -e "$index/started-$last" ] || mv -f "$index/started-$last" "$index/started"
 }
 each keep
 id=$(sbatch --parsable "$@" "$folder/job.sbatch") || { each undo; exit 1; }

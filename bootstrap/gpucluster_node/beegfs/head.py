@@ -196,11 +196,14 @@ def registered() -> set[tuple[str, int]]:
     return {(words[0], int(words[1])) for words in lines if len(words) == 2 and words[1].isdecimal()}
 
 
-def named(report: Report, queued: Sequence[slurm.Queued]) -> Report:
+def with_job_ids(reports: Mapping[str, Report], queued: Sequence[slurm.Queued]) -> dict[str, Report]:
     """Jobs in a node's report have Slurm's numbers, and the last element's is its whole array's. Drops those that have
     ended: Slurm would run them again."""
-    running = {job.number: job.job_id for job in queued if job.running}
-    return replace(report, users=tuple(running[user] for user in report.users if user in running))
+    running = {job.part: job.job_id for job in queued if job.running}
+    return {
+        node: replace(report, users=tuple(running[user] for user in report.users if user in running))
+        for node, report in reports.items()
+    }
 
 
 def names(mount: str, job: slurm.Queued) -> bool:
@@ -227,7 +230,7 @@ def look(settings: Settings, follower: beegfs_node.Follower) -> None:
     queued = slurm.queued()
     jobs = [job for job in queued if names(settings.mount, job)]
     known = registered() if building else set()
-    reports = {node: named(report, queued) for node, report in shared.load_reports().items()}
+    reports = with_job_ids(shared.load_reports(), queued)
     following, actions = decide(settings, state, reports, slurm.nodes(), known, jobs)
     if state is None or following.generation != state.generation:
         manage(following.generation)

@@ -22,7 +22,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from gpucluster_node import scripts, slurm
-from gpucluster_node.health import answered, facts, look, xid
+from gpucluster_node.health import answered, facts, failed_jobs, look, xid
 from gpucluster_node.log import start_logging
 
 log = logging.getLogger("health")
@@ -94,7 +94,7 @@ def _jobs(since: datetime) -> list[slurm.Running]:
     node = look.own_name()
     running = slurm.running_on(node)
     is_late = datetime.now(timezone.utc) - since > LATE
-    failed = slurm.failed_on(node, since) if is_late else []
+    failed = failed_jobs.on(node, since) if is_late else []
     return list({job.run: job for job in (*running, *failed)}.values())
 
 

@@ -4,9 +4,8 @@ with the nodes' names, for which their boots wait."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cached_property
 
 from gpucluster_node import dns, ec2, fleet, names, slurm
@@ -31,12 +30,8 @@ class Joining:
         """refuse: sets nodes DOWN with a reason. clock: in seconds."""
         self._cluster, self._record, self._refuse, self._clock = cluster, record, refuse, clock
         self._records = dns.Writer(self._write)
-        self._tags = ThreadPoolExecutor(TAGS_AT_ONCE)
-
-    @contextmanager
-    def open(self) -> Iterator[None]:
-        with self._tags:
-            yield
+        self.tags = ThreadPoolExecutor(TAGS_AT_ONCE)
+        """The caller shuts it down."""
 
     def keep(self, group: Group, instances: Mapping[str, ec2.Instance]) -> None:
         """Records the instances. It terminates instances that cannot become nodes, with all others of their job."""
@@ -53,7 +48,8 @@ class Joining:
         kept = [node for node in instances if node not in failed]
         wanted_by = f"job {group.job_id}" if group.job_id is not None else "jobs of one node, or none"
         for node in kept:
-            log.info("%s is %s at %s, wanted by %s", node, *_of(instances[node]), wanted_by)
+            made = instances[node]
+            log.info("%s is %s at %s, wanted by %s", node, made.instance_id, made.private_ip, wanted_by)
         self._record.done(kept)
 
     def _assign(self, instances: Mapping[str, ec2.Instance]) -> dict[str, str]:
@@ -66,7 +62,7 @@ class Joining:
         values = (
             (value, {node: instances[node].instance_id for node in nodes}) for value, nodes in names.chunks(indexed)
         )
-        for unnamed in self._tags.map(lambda each: self._name(*each), values):
+        for unnamed in self.tags.map(lambda each: self._name(*each), values):
             failed |= unnamed
         return failed
 
@@ -123,7 +119,3 @@ class Joining:
             ec2.patiently(lambda: ec2.terminate(client("ec2"), ids))
         except AWS_ERRORS as error:
             log.error("%s could not be terminated: %s", " ".join(each.instance_id for each in instances), error)
-
-
-def _of(instance: ec2.Instance) -> tuple[str, str | None]:
-    return instance.instance_id, instance.private_ip

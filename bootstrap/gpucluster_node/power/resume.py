@@ -63,7 +63,7 @@ class Resume:
 
     def run(self, wanted: Sequence[Group]) -> None:
         launched.forget(node for group in wanted for node in group.nodes)
-        with self._joining.open(), ThreadPoolExecutor(GROUPS_AT_ONCE) as pool:
+        with self._joining.tags, ThreadPoolExecutor(GROUPS_AT_ONCE) as pool:
             list(pool.map(self.one, wanted))
 
     def one(self, group: Group) -> None:

@@ -434,6 +434,7 @@ def test_an_element_never_runs_twice_at_once_where_the_home_is_a_link(cluster, m
 def test_elements_that_slurm_refuses_are_as_before(cluster):
     folder = submitted(cluster, array="0-1")
     ends(folder, "29", e0=1)
+    (folder / "0" / "started").write_text("by gpucluster_job\n")
     before = sorted((str(path), path.read_text()) for path in folder.glob("[01]/*") if path.is_file())
     (cluster / "full").touch()
     with pytest.raises(UsageError, match="Slurm rejected the job: no"):

@@ -147,8 +147,8 @@ def test_a_nodes_report_gets_the_names_that_scontrol_takes_and_no_job_that_has_e
         slurm.Queued("40", True, "/y", "40"),
         slurm.Queued("41", False, "/y", "41"),
     ]
-    report = Report("train-1", users=("29", "31", "40", "41", "50"))
-    assert head.named(report, queued).users == ("29_9", "29_4", "40")
+    said = {"train-1": Report("train-1", users=("29", "31", "40", "41", "50"))}
+    assert head.with_job_ids(said, queued)["train-1"].users == ("29_9", "29_4", "40")
 
 
 def test_jobs_that_begin_before_it_is_ready_wait() -> None:

@@ -247,7 +247,7 @@ def test_a_node_without_gpus_runs_only_what_it_needs(monkeypatch: pytest.MonkeyP
 def drained(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """What scontrol was asked, on a node that lost a GPU."""
     calls: list[list[str]] = []
-    monkeypatch.setattr(slurm, "_run", lambda argv: calls.append(list(argv)) or "")
+    monkeypatch.setattr(slurm, "call", lambda argv: calls.append(list(argv)) or "")
     monkeypatch.setattr(facts, "load", lambda: P4DE)
     monkeypatch.setattr("socket.gethostname", lambda: "train-2")
     return calls
@@ -269,7 +269,7 @@ def test_a_slurm_that_does_not_answer_still_gets_the_exit_code(
     def refuse(argv: object) -> str:
         raise slurm.SlurmError("not now")
 
-    monkeypatch.setattr(slurm, "_run", refuse)
+    monkeypatch.setattr(slurm, "call", refuse)
     monkeypatch.setattr(look, "look", lambda node: {"GPUs": ["one is lost"]})
     monkeypatch.setattr("sys.argv", ["look", "--drain"])
     assert look.main() == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node import slurm
-from gpucluster_node.health import answered, facts, kernel_log
+from gpucluster_node.health import answered, facts, failed_jobs, kernel_log
 
 LINES = (Path(__file__).resolve().parents[2] / "data/health/xid.txt").read_text().splitlines()
 (FALLEN,) = [line for line in LINES if "fallen off" in line]
@@ -76,7 +76,9 @@ class Node:
         if list(argv[:4]) == ["scontrol", "--details", "show", "job"]:
             return self.details[argv[4]]
         if argv[0] == "squeue":
-            assert "--states=all" in argv and "--nodelist=train-2" in argv and f"--Format={slurm._FAILED}" in argv
+            assert (
+                "--states=all" in argv and "--nodelist=train-2" in argv and f"--Format={failed_jobs._COLUMNS}" in argv
+            )
             return "".join(self.failed)
         self.ran.append(list(argv))
         if self.refuses and self.refuses in argv:
@@ -99,14 +101,14 @@ class Node:
             "NodeList": "train-2",
             "Command": job.script,
         }
-        columns = re.findall(r"([\w-]+):(\d+)\|", slurm._FAILED)
+        columns = re.findall(r"([\w-]+):(\d+)\|", failed_jobs._COLUMNS)
         self.failed.append("".join(f"{values.get(name, 'N/A'):{width}}|" for name, width in columns) + "\n")
 
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     made = Node(tmp_path)
-    monkeypatch.setattr(slurm, "_run", made.run)
+    monkeypatch.setattr(slurm, "call", made.run)
     monkeypatch.setattr(slurm, "running_on", lambda name: made.jobs if name == "train-2" else [])
     monkeypatch.setattr("socket.gethostname", lambda: "train-2.c.internal")
     monkeypatch.setattr(kernel_log, "LATE", timedelta(hours=1))
@@ -234,7 +236,7 @@ def test_a_job_that_was_requeued_without_an_answer_is_not_requeued_again(
             raise slurm.UnansweredError("Unable to contact slurm controller (receive failure)")
         return ""
 
-    monkeypatch.setattr(slurm, "_run", run)
+    monkeypatch.setattr(slurm, "call", run)
     kernel_log.follow([FALLEN])
     assert node.ran == [drain(WHY), *requeue("7")] and pauses == [1]
 

@@ -82,7 +82,7 @@ def fast(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def scontrol(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The argument lists that would have been run."""
     calls: list[list[str]] = []
-    monkeypatch.setattr(slurm, "_run", lambda argv: calls.append(list(argv)) or "")
+    monkeypatch.setattr(slurm, "call", lambda argv: calls.append(list(argv)) or "")
     return calls
 
 
@@ -188,7 +188,7 @@ def test_if_all_types_pause_the_launch_waits_and_says_why(
     monkeypatch.setattr(dns, "apply", lambda *given: None)
     monkeypatch.setattr(ec2, "tag", lambda *given: None)
     asked_for = "NodeName={0} State=ALLOCATED+CLOUD+POWERING_UP\n"
-    monkeypatch.setattr(slurm, "_run", lambda argv: "".join(map(asked_for.format, GROUP.nodes)))
+    monkeypatch.setattr(slurm, "call", lambda argv: "".join(map(asked_for.format, GROUP.nodes)))
     parameter(stubs, "partitions/train", {"instance_types": TYPES, "subnet_id": "subnet-1"})
     parameter(stubs, "network", {"hosted_zone_id": "Z1"})
     launched = {"Instances": [instance(1), instance(2)]}
@@ -215,7 +215,7 @@ def test_a_pause_that_outlasts_slurms_patience_sets_the_nodes_down_in_time(
         calls.append(argv)
         return "".join(map(asked_for.format, GROUP.nodes))
 
-    monkeypatch.setattr(slurm, "_run", scontrol)
+    monkeypatch.setattr(slurm, "call", scontrol)
     parameter(stubs, "partitions/train", {"instance_types": TYPES, "subnet_id": "subnet-1"})
     resumed(GROUP, tmp_path, waited.append)
     assert sum(waited) == resume.ASK_S
@@ -488,7 +488,7 @@ class Waiting:
         self.folder, self.state, self.slept, self.updates = folder, "ALLOCATED", 0.0, list[list[str]]()
         self.read: set[str] = set()
         self.cancelled_after_s = float("inf")
-        monkeypatch.setattr(slurm, "_run", self._scontrol)
+        monkeypatch.setattr(slurm, "call", self._scontrol)
 
     def _scontrol(self, argv: Sequence[str]) -> str:
         if argv[1] == "update":

@@ -122,7 +122,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     made = World(tmp_path)
     for module in (joining, resume):
         monkeypatch.setattr(module, "client", lambda service, attempts=0: made)
-    monkeypatch.setattr(slurm, "_run", made.scontrol)
+    monkeypatch.setattr(slurm, "call", made.scontrol)
     monkeypatch.setattr(shortage, "FOLDER", tmp_path / "shortage")
     monkeypatch.setattr(launched, "FOLDER", tmp_path / "launched")
     monkeypatch.setattr(refusals, "record", lambda partition, code: None)
@@ -245,7 +245,7 @@ def test_a_node_refused_by_slurm_does_not_affect_others(world: World) -> None:
         return world.scontrol(argv)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slurm, "_run", refuse)
+        patch.setattr(slurm, "call", refuse)
         run_left(world, {number: f"train-{number}" for number in range(1, 5)})
     assert list(world.down) == ["train-2"]
     assert world.named() == ["train-1", "train-3", "train-4"]
@@ -260,7 +260,7 @@ def test_dns_changes_that_succeed_at_the_second_call_terminate_nothing(world: Wo
         return world.scontrol(argv)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slurm, "_run", once)
+        patch.setattr(slurm, "call", once)
         run(world, {1: "train-[1-4]", 2: "small-1"})
     assert world.down == {} and len(world.tags) == 5
 
@@ -277,7 +277,7 @@ def test_many_nodes_without_an_answer_of_slurm_are_given_up_before_their_boots(
         now[0] += slurm.TIMEOUT_S
         raise slurm.SlurmError("did not answer")
 
-    monkeypatch.setattr(slurm, "_run", scontrol)
+    monkeypatch.setattr(slurm, "call", scontrol)
     run_left(world, {number: f"train-{number}" for number in range(1, 101)}, lambda: now[0])
     assert len(world.down) == 100 and not world.launched
     assert now[0] == 120
@@ -298,7 +298,7 @@ def test_a_launch_that_waits_for_capacity_ends_when_slurm_powers_the_node_down(
         world.refused = ()
         return bool(found.left)
 
-    monkeypatch.setattr(slurm, "_run", scontrol)
+    monkeypatch.setattr(slurm, "call", scontrol)
     monkeypatch.setattr(launch.Launcher, "wait_for_room", wait)
     world.refused = ("lt-a", "lt-b", "lt-c")
     run_left(world, {1: "train-1", 2: "train-2", 3: "train-3"})

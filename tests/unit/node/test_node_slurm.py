@@ -7,7 +7,7 @@ import pytest
 from gpucluster_node import retry, slurm
 from gpucluster_node.beegfs import head
 from gpucluster_node.beegfs.state import Settings, State
-from gpucluster_node.health import aside, look
+from gpucluster_node.health import aside, failed_jobs, look
 from gpucluster_node.notices import spot
 from gpucluster_node.power import announced, reconcile
 
@@ -198,7 +198,7 @@ ALLOCATED = "cpu=192,mem=2235G,node=2,billing=192,gres/gpu=16"
 def failed_line(
     job: str, state: str, reason: str, end: str, allocated: str = ALLOCATED, asked: str = "gres/gpu:8"
 ) -> str:
-    """A line of slurm._FAILED."""
+    """A line of failed_jobs._COLUMNS."""
     gpus = (allocated.ljust(400), asked.ljust(200))
     fields = (f"{reason:<20}", end.ljust(20), *gpus, job.ljust(12), *[f"{'N/A':<12}"] * 3, "1   ")
     return "|".join((*fields, state.ljust(14), "train-2".ljust(4000), f"/home/ubuntu/{job}.sh".ljust(4000))) + "|"
@@ -217,20 +217,20 @@ def test_jobs_that_failed_since_a_moment_are_told_from_those_that_were_cancelled
         failed_line("13", "RUNNING", "None", after),
     ]
     until = since + timedelta(seconds=30)
-    found = slurm.parse_failed("\n".join(["slurm: a warning", *lines]), since, until)
+    found = failed_jobs.parse("\n".join(["slurm: a warning", *lines]), since, until)
     assert [(job.job_id, job.restarts, job.script) for job in found] == [
         ("7", 1, "/home/ubuntu/7.sh"),
         ("8", 1, "/home/ubuntu/8.sh"),
     ]
-    assert slurm.parse_failed("\n".join(lines), since.astimezone(UTC), until.astimezone(UTC)) == found
+    assert failed_jobs.parse("\n".join(lines), since.astimezone(UTC), until.astimezone(UTC)) == found
 
 
 def test_a_job_that_was_requeued_while_it_completed_has_not_failed_again() -> None:
     """PENDING|COMPLETING: Slurm shows COMPLETING, the old reason, and an end of now and its time limit of a minute."""
     since = datetime(2026, 11, 25, 12, 0, 0).astimezone()
     requeued = failed_line("7", "COMPLETING", "NonZeroExitCode", "2026-11-25T12:01:30")
-    assert slurm.parse_failed(requeued, since, since + timedelta(seconds=30)) == []
-    assert len(slurm.parse_failed(requeued, since, since + timedelta(seconds=80))) == 1, "the head's clock is ahead"
+    assert failed_jobs.parse(requeued, since, since + timedelta(seconds=30)) == []
+    assert len(failed_jobs.parse(requeued, since, since + timedelta(seconds=80))) == 1, "the head's clock is ahead"
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_failed_job_says_how_many_gpus_it_had(allocated: str, asked: str, gpus
     """Without accounting, Slurm counts no GPUs. Before 23.11, a request begins with gres:."""
     since = datetime(2026, 11, 25, 12, 0, 0).astimezone()
     line = failed_line("7", "FAILED", "NonZeroExitCode", "2026-11-25T12:00:07", allocated, asked)
-    (job,) = slurm.parse_failed(line, since, since + timedelta(seconds=30))
+    (job,) = failed_jobs.parse(line, since, since + timedelta(seconds=30))
     assert job.gpus == gpus
 
 
@@ -263,7 +263,7 @@ def test_a_failed_job_says_how_many_gpus_it_had(allocated: str, asked: str, gpus
 )
 def test_no_answer_is_not_a_refusal(said: str) -> None:
     with pytest.raises(slurm.UnansweredError):
-        slurm._run(["sh", "-c", f"echo '{said}' >&2; exit 1"])
+        slurm.call(["sh", "-c", f"echo '{said}' >&2; exit 1"])
     with pytest.raises(slurm.SlurmError) as refused:
-        slurm._run(["sh", "-c", "echo 'slurm_update error: Invalid node name specified' >&2; exit 1"])
+        slurm.call(["sh", "-c", "echo 'slurm_update error: Invalid node name specified' >&2; exit 1"])
     assert not isinstance(refused.value, slurm.UnansweredError)

@@ -65,7 +65,7 @@ class Node:
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     made = Node(tmp_path)
-    monkeypatch.setattr(slurm, "_run", made.run)
+    monkeypatch.setattr(slurm, "call", made.run)
     return made
 
 

@@ -78,7 +78,7 @@ class World:
         self.states = frozenset({"IDLE", "CLOUD"})
         self.file.write_text(FLAT)
         self.switches = switches.Switches(self.file, lambda: self.now)
-        monkeypatch.setattr(slurm, "_run", self._slurm)
+        monkeypatch.setattr(slurm, "call", self._slurm)
 
     def _slurm(self, argv: list[str]) -> str:
         if argv[0] == "squeue":

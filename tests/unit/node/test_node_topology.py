@@ -34,7 +34,7 @@ class World:
         self.instances = dict(zip(self.extra, [*ids, "i-0c0c0c0c"], strict=True))
         self.states: dict[str, str] = {}
         self.topology = topology.Topology(lambda: self, lambda: self.now)
-        monkeypatch.setattr(slurm, "_run", self._scontrol)
+        monkeypatch.setattr(slurm, "call", self._scontrol)
 
     def describe_instance_topology(self, InstanceIds: list[str]) -> Any:  # noqa: N803 - boto3's name
         self.asked.append(InstanceIds)
@@ -140,14 +140,14 @@ def test_a_thousand_nodes_take_one_call_in_a_round(monkeypatch: pytest.MonkeyPat
 
 
 def test_an_error_of_slurm_stops_nothing_and_is_repaired(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    scontrol = slurm._run
+    scontrol = slurm.call
 
     def fails(argv: Any) -> str:
         raise slurm.SlurmError("slurmctld does not answer")
 
-    monkeypatch.setattr(slurm, "_run", fails)
+    monkeypatch.setattr(slurm, "call", fails)
     world.look()
-    monkeypatch.setattr(slurm, "_run", scontrol)
+    monkeypatch.setattr(slurm, "call", scontrol)
     world.look()
     assert all(world.extra[node] for node in world.instances if node != "cpu-1")
 

@@ -65,7 +65,7 @@ class Slurm:
 @pytest.fixture
 def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Slurm:
     made = Slurm()
-    monkeypatch.setattr(slurm, "_run", made.run)
+    monkeypatch.setattr(slurm, "call", made.run)
     monkeypatch.setattr("socket.gethostname", lambda: "train-2")
     monkeypatch.setattr(look, "look", lambda node: {"x": []})
     monkeypatch.setattr(aside, "LOCK", tmp_path / "lock")

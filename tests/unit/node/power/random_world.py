@@ -369,7 +369,7 @@ def install(world: World, patch: pytest.MonkeyPatch, folder: Path) -> None:
         patch.setattr(module, "client", lambda service, attempts=0: world)
     for where in (reconcile, in_flight):
         patch.setattr(where, "datetime", Clock)
-    patch.setattr(slurm, "_run", world.scontrol)
+    patch.setattr(slurm, "call", world.scontrol)
     patch.setattr(slurm, "expand", expand)
     patch.setattr(in_flight, "FOLDER", folder / "launching")
     patch.setattr(in_flight, "os", SimpleNamespace(getpid=lambda: next(pids), stat=os.stat, fstat=os.fstat))

@@ -22,7 +22,7 @@ from gpucluster_job import ending
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 WIDTHS = (12, 12, 12, 12, 4, 14, 4000, 4000)
-"""Of the columns of slurm._RUNNING."""
+"""Of the columns of slurm.RUNNING_COLUMNS."""
 BLOCK = "cr-0123456789abcdef0"
 
 
@@ -128,7 +128,7 @@ class Head:
 @pytest.fixture
 def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Head:
     made = Head(tmp_path)
-    monkeypatch.setattr(slurm, "_run", made.run)
+    monkeypatch.setattr(slurm, "call", made.run)
     return made
 
 

@@ -93,7 +93,7 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
     def played(world: World, job_id: int | None = None, always_on: int = 0) -> None:
         for module in (joining, resume):
             monkeypatch.setattr(module, "client", lambda service, attempts=0: world)
-        monkeypatch.setattr(slurm, "_run", world.scontrol)
+        monkeypatch.setattr(slurm, "call", world.scontrol)
         monkeypatch.setattr(refusals, "record", lambda partition, code: world.counted.append(code))
         cluster = fleet.Fleet("c", "c.internal", "/c/", (fleet.Partition("train", always_on, 4, "on-demand"),))
         record = in_flight.Record(NODES, tmp_path)

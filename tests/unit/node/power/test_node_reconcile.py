@@ -307,7 +307,7 @@ def test_slurm_forgets_the_address_of_a_terminated_instance(
 ) -> None:
     """Otherwise its request to end the job may reach a new node with this address, on which the job runs again."""
     calls: list[list[str]] = []
-    monkeypatch.setattr(slurm, "_run", calls.append)
+    monkeypatch.setattr(slurm, "call", calls.append)
     nodes, known = [node("ALLOCATED+CLOUD")], {"train-2": state} if state else {}
     seen = Seen()
     decide(CLUSTER, nodes, [], seen, NOW - timedelta(seconds=60), ended=known)
@@ -336,7 +336,7 @@ def test_nodes_are_resumed_together_as_they_are_now(monkeypatch: pytest.MonkeyPa
             f"NodeName={n} State={state} Reason={why} [root@2020-01-01T12:00:00]\n" for n, state, why in shown
         )
 
-    monkeypatch.setattr(slurm, "_run", scontrol)
+    monkeypatch.setattr(slurm, "call", scontrol)
     act([*(Action("resume", name) for name in names), Action("power_up", "ps-1")])
     show, *updates, last = calls
     assert show == ["scontrol", "show", "nodes", ",".join(names), "--oneliner"]
@@ -355,7 +355,7 @@ def test_nodes_that_cannot_be_resumed_block_no_other_action(monkeypatch: pytest.
             raise slurm.SlurmError("Unable to contact slurm controller")
         return ""
 
-    monkeypatch.setattr(slurm, "_run", scontrol)
+    monkeypatch.setattr(slurm, "call", scontrol)
     act([Action("resume", "train-2"), Action("power_up", "ps-1")])
     assert calls[1:] == [["scontrol", "update", "nodename=ps-1", "state=power_up"]]
 
