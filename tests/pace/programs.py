@@ -91,7 +91,7 @@ class Programs:
             if isinstance(value, pathlib.PurePath) and value.is_absolute() and value.parts[1] in ("run", "var"):
                 setattr(module, key, self._folder / value.relative_to("/"))
         if module.__name__.endswith(".slurm"):
-            module._run = functools.partial(self._scontrol, program)
+            module.call = functools.partial(self._scontrol, program)
         if module.__name__.endswith(".fleet"):
             load, text = module.load, self._fleet
             module.load = lambda: load(text)
