@@ -127,17 +127,17 @@ class Job:
         return self._runner.run(argv, self._output.take, tick=tick)
 
     def _find_nodes(self) -> None:
-        settings, told = self._settings, os.environ
-        self._nodes = _found(told["SLURM_JOB_NODELIST"], settings.nodes, "nodes")
+        settings, environ = self._settings, os.environ
+        self._nodes = _found(environ["SLURM_JOB_NODELIST"], settings.nodes, "nodes")
         if settings.server_nodes:
-            several = told["SLURM_JOB_NODELIST_HET_GROUP_1"]
+            several = environ["SLURM_JOB_NODELIST_HET_GROUP_1"]
             self._server_nodes = _found(several, settings.server_nodes, "nodes for servers")
         has_order = settings.launcher in placement.ORDERED and "--mpi" not in self._line  # Horovod over MPI: not tried
-        in_order = placement.ordered(self._nodes, told["SLURM_JOB_NODELIST"]) if has_order else self._nodes
-        told["GPUCLUSTER_NODES"] = " ".join(in_order)
-        told["MASTER_ADDR"] = address_of(self._nodes[0])
+        in_order = placement.ordered(self._nodes, environ["SLURM_JOB_NODELIST"]) if has_order else self._nodes
+        environ["GPUCLUSTER_NODES"] = " ".join(in_order)
+        environ["MASTER_ADDR"] = address_of(self._nodes[0])
         self._port = Port()
-        told["MASTER_PORT"], told["WORLD_SIZE"] = str(self._port.number), str(settings.world_size)
+        environ["MASTER_PORT"], environ["WORLD_SIZE"] = str(self._port.number), str(settings.world_size)
 
     def _watch_nccl(self) -> float | None:
         assert self._preflight and self._preflight.nccl

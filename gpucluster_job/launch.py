@@ -15,16 +15,16 @@ _NAME = re.compile(r"\{([A-Z_]+)\}")
 
 def facts() -> dict[str, Callable[[], str]]:
     """Values that are computed only if a line uses them. Other names are environment variables."""
-    told = os.environ
-    nodes, ranks = told["GPUCLUSTER_NODES"].split(), int(told["RANKS_PER_NODE"])
+    environ = os.environ
+    nodes, ranks = environ["GPUCLUSTER_NODES"].split(), int(environ["RANKS_PER_NODE"])
     return {
         "HOSTS": lambda: ",".join(f"{node}:{ranks}" for node in nodes),
         "FIRST_NODE": lambda: nodes[0],
         "RANKS": lambda: str(len(nodes) * ranks),
         # on a single node horovodrun accepts only the interface of 127.0.0.1
-        "INTERFACE": lambda: interface_of(told["MASTER_ADDR"]) if len(nodes) > 1 else "lo",
+        "INTERFACE": lambda: interface_of(environ["MASTER_ADDR"]) if len(nodes) > 1 else "lo",
         "CPUS_PER_RANK": lambda: (
-            told.get("SLURM_CPUS_PER_TASK") or str(max(1, int(told["SLURM_CPUS_ON_NODE"]) // ranks))
+            environ.get("SLURM_CPUS_PER_TASK") or str(max(1, int(environ["SLURM_CPUS_ON_NODE"]) // ranks))
         ),
     }
 

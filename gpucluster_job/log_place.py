@@ -106,15 +106,15 @@ def filled_in(pattern: str) -> str:
 
 
 def _value(match: Match[str]) -> str:
-    told, symbol, digits = os.environ, match[2], min(int(match[1] or 0), MOST_DIGITS)
+    environ, symbol, digits = os.environ, match[2], min(int(match[1] or 0), MOST_DIGITS)
     if symbol == "%":
         return "%"
     if symbol == "x":
-        return told["SLURM_JOB_NAME"]
+        return environ["SLURM_JOB_NAME"]
     if symbol == "u":
         return pwd.getpwuid(os.getuid()).pw_name
     if symbol == "N":
-        return told["SLURMD_NODENAME"]
-    job_id = told["SLURM_JOB_ID"]
-    numbers = {"j": job_id, "A": told.get("SLURM_ARRAY_JOB_ID", job_id), "a": told.get("SLURM_ARRAY_TASK_ID", "")}
+        return environ["SLURMD_NODENAME"]
+    job_id = environ["SLURM_JOB_ID"]
+    numbers = {"j": job_id, "A": environ.get("SLURM_ARRAY_JOB_ID", job_id), "a": environ.get("SLURM_ARRAY_TASK_ID", "")}
     return numbers[symbol].zfill(digits)

@@ -52,7 +52,7 @@ def hostfile(nodes: list[str], ranks: str) -> str:
 
 def parameters(nodes: int) -> dict[str, str]:
     """Each setting twice, because the two versions read variables of different names."""
-    told, agent = os.environ, f"{ourselves.folder()}/bin/ssh"
+    environ, agent = os.environ, f"{ourselves.folder()}/bin/ssh"
     found = {
         # Do not ask Slurm for the nodes: it knows one task on each node, and would start the daemons with its own
         # options.
@@ -64,10 +64,10 @@ def parameters(nodes: int) -> dict[str, str]:
         "OMPI_MCA_plm_rsh_num_concurrent": str(nodes), "PRTE_MCA_plm_ssh_num_concurrent": str(nodes),
         # Horovod's documentation advises this: several threads send control messages over MPI, and NCCL sends the
         # gradients.
-        "OMPI_MCA_pml": told.get("OMPI_MCA_pml") or "ob1", "OMPI_MCA_btl": told.get("OMPI_MCA_btl") or "^openib",
+        "OMPI_MCA_pml": environ.get("OMPI_MCA_pml") or "ob1", "OMPI_MCA_btl": environ.get("OMPI_MCA_btl") or "^openib",
         # Amazon's images with EFA set this too: sharing memory through files has failed on machines that run several
         # jobs.
-        "PMIX_MCA_gds": told.get("PMIX_MCA_gds") or "hash",
+        "PMIX_MCA_gds": environ.get("PMIX_MCA_gds") or "hash",
     }  # fmt: skip
     return {**found, **_interfaces()} if nodes > 1 else found
 
@@ -75,10 +75,10 @@ def parameters(nodes: int) -> dict[str, str]:
 def _interfaces() -> dict[str, str]:
     """Gives Open MPI the cluster's network as CIDR, because interface names differ between nodes, and a container
     runtime gives every node a bridge with the same address."""
-    told, name = os.environ, "OMPI_MCA_btl_tcp_if_include"
-    network = network_of(told["MASTER_ADDR"])
+    environ, name = os.environ, "OMPI_MCA_btl_tcp_if_include"
+    network = network_of(environ["MASTER_ADDR"])
     return {
-        name: told.get(name) or network,
+        name: environ.get(name) or network,
         "OMPI_MCA_oob_tcp_if_include": network,
         "PRTE_MCA_prte_if_include": network,
     }

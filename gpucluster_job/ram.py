@@ -35,13 +35,13 @@ class Ram:
         if settings.runs_before:
             lost = f"data that the last run had only in {self._mount} is lost"
             say(f"[ram] run {settings.runs_before + 1} of this job: {lost}; creating it again")
-        told = [settings.job_id, str(settings.folder)]
-        self._do("made", "sudo", "-n", PROGRAM, "serve", *told, *self._nodes)
+        parts = [settings.job_id, str(settings.folder)]
+        self._do("made", "sudo", "-n", PROGRAM, "serve", *parts, *self._nodes)
         self._do("filled", "bash", "-c", 'sudo -n "$0" mount && "$0" fill', PROGRAM)
         self._made = True
         on = plural(settings.nodes, "node")
         say(f"[ram] {self._mount} is in the memory of {on} ({time.monotonic() - began:.0f} s)")
-        self._watcher = subprocess.Popen([PROGRAM, "watch", *told, str(os.getpid()), *self._nodes])
+        self._watcher = subprocess.Popen([PROGRAM, "watch", *parts, str(os.getpid()), *self._nodes])
 
     def _do(self, what: str, *command: str) -> None:
         code, node, reason = self._on_nodes(*command)

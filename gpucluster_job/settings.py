@@ -38,23 +38,23 @@ class Settings:
 
     @classmethod
     def read(cls) -> Settings:
-        told = os.environ
-        folder, job_id = told["GPUCLUSTER_JOB_DIR"], told["SLURM_JOB_ID"]
-        array = told.get("SLURM_ARRAY_JOB_ID")
+        environ = os.environ
+        folder, job_id = environ["GPUCLUSTER_JOB_DIR"], environ["SLURM_JOB_ID"]
+        array = environ.get("SLURM_ARRAY_JOB_ID")
         return cls(
             folder=Path(folder),
-            root=Path(told.get("GPUCLUSTER_ARRAY_DIR") or folder),
+            root=Path(environ.get("GPUCLUSTER_ARRAY_DIR") or folder),
             job_id=job_id,
-            shown_id=f"{array}_{told['SLURM_ARRAY_TASK_ID']}" if array else job_id,
-            launcher=told["GPUCLUSTER_LAUNCHER"],
-            nodes=int(told["NUM_NODES"]),
-            gpus_per_node=int(told["GPUS_PER_NODE"]),
-            ranks_per_node=int(told["RANKS_PER_NODE"]),
-            server_nodes=int(told.get("NUM_SERVER_NODES") or 0),
-            has_roles="NUM_SERVERS" in told,
-            preflight=told["GPUCLUSTER_PREFLIGHT"],
-            hang_timeout_s=int(told.get("GPUCLUSTER_HANG_TIMEOUT") or 0),
-            runs_before=int(told.get("SLURM_RESTART_COUNT") or 0),
+            shown_id=f"{array}_{environ['SLURM_ARRAY_TASK_ID']}" if array else job_id,
+            launcher=environ["GPUCLUSTER_LAUNCHER"],
+            nodes=int(environ["NUM_NODES"]),
+            gpus_per_node=int(environ["GPUS_PER_NODE"]),
+            ranks_per_node=int(environ["RANKS_PER_NODE"]),
+            server_nodes=int(environ.get("NUM_SERVER_NODES") or 0),
+            has_roles="NUM_SERVERS" in environ,
+            preflight=environ["GPUCLUSTER_PREFLIGHT"],
+            hang_timeout_s=int(environ.get("GPUCLUSTER_HANG_TIMEOUT") or 0),
+            runs_before=int(environ.get("SLURM_RESTART_COUNT") or 0),
         )
 
     @property

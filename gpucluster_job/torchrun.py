@@ -22,12 +22,12 @@ def numbered(words: list[str]) -> list[str]:
 def main(words: list[str]) -> int:
     """Explicit options: otherwise torchrun compares host names to find the host, and reports a name that may resolve to
     localhost."""
-    told = os.environ
+    environ = os.environ
     try:
-        address = address_of(told["SLURMD_NODENAME"])
+        address = address_of(environ["SLURMD_NODENAME"])
     except NetworkError as error:
         sys.exit(f"error: {error}")
-    is_host = "true" if told["SLURM_NODEID"] == "0" else "false"
+    is_host = "true" if environ["SLURM_NODEID"] == "0" else "false"
     own = [f"--local-addr={address}", f"--rdzv-conf=is_host={is_host},join_timeout=300"]
     try:
         os.execvp("torchrun", ["torchrun", *own, *numbered(words[1:])])

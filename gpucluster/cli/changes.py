@@ -58,12 +58,12 @@ class Comparison:
             return
         yield f"changes: {updates.summary(self.changes)}"
         for head in self.lost_heads:
-            told = f"{head} was terminated: `up` creates another one with the same volume"
-            yield f"  {Effect.HEAD_REPLACED.value:<13}  {told}"
+            text = f"{head} was terminated: `up` creates another one with the same volume"
+            yield f"  {Effect.HEAD_REPLACED.value:<13}  {text}"
         if self.awaited:
-            told = f"{self.awaited} in cdk.context.json counts a replacement that is not deployed"
+            text = f"{self.awaited} in cdk.context.json counts a replacement that is not deployed"
             kept = "delete the entry to keep the head node"
-            yield f"  {Effect.HEAD_REPLACED.value:<13}  {told}: `up` creates another one with the same volume; {kept}"
+            yield f"  {Effect.HEAD_REPLACED.value:<13}  {text}: `up` creates another one with the same volume; {kept}"
         for effect in Effect:
             for change in updates.of_effect(self.changes, effect):
                 yield f"  {effect.value:<13}  {change.line()}"
@@ -171,8 +171,8 @@ def _refuse_undrained(comparison: Comparison, connection: _Connection, deploymen
     needs = updates.of_effect(comparison.changes, Effect.DRAIN)
     if needs:
         names = dict.fromkeys(each.partition for change in needs for each in change.outcome.drains)
-        told = f"running nodes of {' and '.join(names)} must be terminated first; nothing was changed"
-        raise UsageError(told, hint)
+        message = f"running nodes of {' and '.join(names)} must be terminated first; nothing was changed"
+        raise UsageError(message, hint)
     if comparison.may_stop_the_head and deployment.live_nodes() and _runs(deployment):
         _refuse_while_jobs_run(connection, hint)
 
@@ -185,8 +185,8 @@ def _runs(deployment: Deployment) -> bool:
 def _refuse_while_jobs_run(connection: _Connection, hint: str) -> None:
     jobs = _running_jobs(connection)
     if jobs:
-        told = ", ".join(jobs)
-        raise UsageError(f"the head node cannot be changed while jobs run: {told}; nothing was changed", hint)
+        running = ", ".join(jobs)
+        raise UsageError(f"the head node cannot be changed while jobs run: {running}; nothing was changed", hint)
 
 
 def _running_jobs(connection: _Connection) -> Sequence[str]:

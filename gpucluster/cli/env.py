@@ -38,8 +38,8 @@ def list_(context: CliContext, as_json: bool) -> int:
     with head(context) as remote:
         found, own = environments.listed(remote), environments.overlays(remote)
     if as_json:
-        told = {"environments": [asdict(each) for each in found], "packages": [asdict(each) for each in own]}
-        click.echo(json.dumps(told))
+        report = {"environments": [asdict(each) for each in found], "packages": [asdict(each) for each in own]}
+        click.echo(json.dumps(report))
         return 0
     rows = [(each.name, _state(each), each.partition, each.folder) for each in found]
     rows += [(f"+ {_named(each)}", _own_state(each), "head", each.folder) for each in own]

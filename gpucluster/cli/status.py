@@ -123,9 +123,11 @@ def places(remote: Remote) -> Report:
 def storage(config: ClusterConfig, remote: Remote) -> list[Report]:
     """The state of the head node's mounts. Raises CloudError."""
     wanted = mounted.expected(config)
-    told = remote.run(mounted.argv(list(wanted)), timeout_s=mounted.PATIENCE_S * (len(wanted) + 1)).stdout
+    output = remote.run(mounted.argv(list(wanted)), timeout_s=mounted.PATIENCE_S * (len(wanted) + 1)).stdout
     of_jobs = job_lustre.states(remote, config)
-    return [{**asdict(each), "words": _words(each, of_jobs.get(each.path, ""))} for each in mounted.parse(told, wanted)]
+    return [
+        {**asdict(each), "words": _words(each, of_jobs.get(each.path, ""))} for each in mounted.parse(output, wanted)
+    ]
 
 
 def _words(mount: mounted.Mount, of_jobs: str) -> str:

@@ -82,12 +82,12 @@ def command(
     except KeyboardInterrupt:
         return interrupted(deployment)
     click.echo(_next_commands(config, changed), err=True)
-    told = [change.as_json() for change in comparison.changes]
+    listed = [change.as_json() for change in comparison.changes]
     result = {
         "name": config.name,
         "region": config.region,
         "changed": changed,
-        "changes": told,
+        "changes": listed,
         "lost_heads": comparison.lost_heads,
         "outputs": outputs,
         "seconds": round(time.monotonic() - began, 1),

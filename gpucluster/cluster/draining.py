@@ -48,13 +48,13 @@ class Drained:
 
     def wait_for_jobs(self) -> None:
         """Waits without a limit. Reports the jobs when they change and every minute."""
-        told: set[str] = set()
-        told_at = 0.0
+        reported: set[str] = set()
+        reported_at = 0.0
         while jobs := self._jobs_of_drained():
             ids = {job.job_id for job in jobs}
-            if ids != told or time.monotonic() - told_at > REMIND_S:
+            if ids != reported or time.monotonic() - reported_at > REMIND_S:
                 self._tell(f"waiting for {len(jobs)} job{'s' if len(jobs) > 1 else ''}: {', '.join(map(_words, jobs))}")
-                told, told_at = ids, time.monotonic()
+                reported, reported_at = ids, time.monotonic()
             time.sleep(POLL_S)
 
     def _jobs_of_drained(self) -> list[slurm.Job]:

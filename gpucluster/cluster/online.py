@@ -67,8 +67,8 @@ def _told_once(notices: list[Notice]) -> list[Notice]:
         if notice.message.startswith(UNCHECKED):
             by_refusal.setdefault(notice.message, []).append(notice)
     first = {id(group[0]): group[1:] for group in by_refusal.values()}
-    told = [notice for notice in notices if not notice.message.startswith(UNCHECKED) or id(notice) in first]
-    return [_naming(notice, first.get(id(notice), [])) for notice in told]
+    shown = [notice for notice in notices if not notice.message.startswith(UNCHECKED) or id(notice) in first]
+    return [_naming(notice, first.get(id(notice), [])) for notice in shown]
 
 
 def _naming(notice: Notice, others: list[Notice]) -> Notice:

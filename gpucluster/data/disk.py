@@ -53,9 +53,9 @@ def cannot(what: str, name: str, error: OSError) -> DataError:
 
 
 def read_error(path: str, error: OSError) -> DataError:
-    told = cannot("read", path, error)
-    told.hint = "check the disk or its server, and run the same command again: complete shards are kept"
-    return told
+    failure = cannot("read", path, error)
+    failure.hint = "check the disk or its server, and run the same command again: complete shards are kept"
+    return failure
 
 
 @contextlib.contextmanager
@@ -68,7 +68,7 @@ def writing(path: Path) -> Iterator[None]:
 
 def write_error(path: Path | str, error: OSError) -> DataError:
     """A full disk is the usual case."""
-    told = cannot("write", str(path), error)
+    failure = cannot("write", str(path), error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        told.hint = "free space and run the same command again: complete shards are kept"
-    return told
+        failure.hint = "free space and run the same command again: complete shards are kept"
+    return failure

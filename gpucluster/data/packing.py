@@ -41,8 +41,8 @@ class Shard(File):
     index: File | None = None
 
     def text(self) -> str:
-        told = asdict(self)
-        return json.dumps(told if self.index else {key: value for key, value in told.items() if key != "index"})
+        fields = asdict(self)
+        return json.dumps(fields if self.index else {key: value for key, value in fields.items() if key != "index"})
 
     @classmethod
     def parse(cls, found: dict[str, Any]) -> Shard:
@@ -154,10 +154,10 @@ class _Growing:
         name = f"{self._target.url}/{self._name}"
         if self._path is None or not in_s3(self._target.url):
             return write_error(name, error)
-        told = write_error(f"{self._path}, which is to be {name}", error)
-        if told.hint:
-            told.hint += "; TMPDIR names another disk"
-        return told
+        failure = write_error(f"{self._path}, which is to be {name}", error)
+        if failure.hint:
+            failure.hint += "; TMPDIR names another disk"
+        return failure
 
     def finish(self) -> File:
         self._write()

@@ -51,8 +51,8 @@ class Plan:
     @property
     def id(self) -> str:
         """Equal if the same files give the same shards, wherever the files are."""
-        told = {name: value for name, value in asdict(self).items() if name not in ("source", "offsets", "check")}
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        own = {name: value for name, value in asdict(self).items() if name not in ("source", "offsets", "check")}
+        return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
 
     def shard(self, number: int) -> str:
         return f"{self.name}-{number:06d}{self.kind.suffix}"

@@ -85,7 +85,7 @@ def _run(
     argv: list[str], where: str, ports: Ports, connected: Callable[[], None], tell: Callable[[str], None]
 ) -> tuple[int, list[str]]:
     said: list[str] = []
-    told = False
+    is_reported = False
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
@@ -93,9 +93,9 @@ def _run(
                 if line == _CONNECTED:
                     connected()
                 elif "open failed: connect failed" in line:
-                    if not told:  # a browser tries again and again
+                    if not is_reported:  # a browser tries again and again
                         tell(f"nothing listens on port {ports.there} of {where} yet")
-                    told = True
+                    is_reported = True
                 else:
                     said.append(line)
         finally:

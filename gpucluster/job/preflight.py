@@ -36,7 +36,9 @@ def expected(spec: JobSpec, layout: Layout) -> dict[str, object]:
         "efa": spec.efa,
         "efa_interfaces": efa_interfaces(partition),
         "mounts": mounts(spec, layout.config),
-        "published": published(spec, partition),
+        "published": published(spec, partition, spec.nodes),
+        "published_for_two": published(spec, partition, 2),
+        "one_type": len(partition.types) == 1,
     } | ({"then": ADMINISTRATORS} if layout.site else {})
 
 
@@ -47,9 +49,9 @@ def mounts(spec: JobSpec, config: ClusterConfig) -> list[str]:
     return [mount for mount in found if mount not in others]
 
 
-def published(spec: JobSpec, partition: Partition) -> dict[str, object] | None:
+def published(spec: JobSpec, partition: Partition, nodes: int) -> dict[str, object] | None:
     types = partition.types
-    figure = PUBLISHED.get((types[0].name, spec.nodes))
+    figure = PUBLISHED.get((types[0].name, nodes))
     whole = spec.ranks_per_node == spec.gpus_per_node == types[0].gpus
     return {"gb_per_s": figure[0], "source": figure[1]} if figure and whole and len(types) == 1 else None
 

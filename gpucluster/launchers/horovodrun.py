@@ -21,8 +21,8 @@ def over_mpi(request: LaunchRequest) -> list[str]:
     options = ["--mpi", "-np", str(request.world_size), *PATIENCE, *_interface(request), "-H", "{HOSTS}"]
     # if this is set, ranks/identity.py gives NCCL each node's own interface
     named = ["HOROVOD_GLOO_IFACE={INTERFACE}"] if request.nodes > 1 else []
-    told = [*options, f"--mpi-args={' '.join(mpirun.DAEMONS)}", *request.hosted_rank("mpi-rank")]
-    return [*_with_agent(request, *named), *request.ours("mpi"), "horovodrun", *told]
+    arguments = [*options, f"--mpi-args={' '.join(mpirun.DAEMONS)}", *request.hosted_rank("mpi-rank")]
+    return [*_with_agent(request, *named), *request.ours("mpi"), "horovodrun", *arguments]
 
 
 def elastic(request: LaunchRequest) -> list[str]:

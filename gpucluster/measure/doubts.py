@@ -103,8 +103,8 @@ def _unresolved(one: Row, other: Row) -> str | None:
     if noise is None or abs(difference) > noise:
         return None
     share = 100 / one.throughput.mean if one.throughput.mean else 0.0
-    told = f"{share * difference:+.1f} % with a noise of ± {share * noise:.1f} %"
-    return f"{one.setting} and {other.setting} are equally fast within the noise: {told}"
+    by = f"{share * difference:+.1f} % with a noise of ± {share * noise:.1f} %"
+    return f"{one.setting} and {other.setting} are equally fast within the noise: {by}"
 
 
 def _outcomes(found: Report) -> Iterator[str]:

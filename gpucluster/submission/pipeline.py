@@ -62,6 +62,6 @@ def stopped(pipeline: Pipeline, done: Sequence[Done], error: GpuClusterError) ->
     name = pipeline.steps[len(done)].name
     queued = ", ".join(f"{each.step.name} (job {each.job_id})" for each in done if each.how != "skipped")
     rest = ", ".join(step.name for step in pipeline.steps[len(done) :])
-    told = f"{name}: {error.message}; queued: {queued or 'nothing'}; not submitted: {rest}"
+    message = f"{name}: {error.message}; queued: {queued or 'nothing'}; not submitted: {rest}"
     again = "run the same command again: it submits only jobs that are neither queued nor completed"
-    return type(error)(told, f"{error.hint}; {again}" if error.hint else again)
+    return type(error)(message, f"{error.hint}; {again}" if error.hint else again)

@@ -104,9 +104,9 @@ def submit(
     first, second, *rest = [*answer.said.splitlines(), "", ""]
     packages = second.removeprefix("packages ")
     try:
-        told = "\n".join(rest)
-        builds = tuple(parse_builds(told))
-        waits = parse_waits(told)
+        output = "\n".join(rest)
+        builds = tuple(parse_builds(output))
+        waits = parse_waits(output)
         return Submitted(slurm.parse_job_id(first), builds, packages, waits=waits, folder=answer.folder)
     except ValueError as error:
         raise RemoteError(str(error)) from None

@@ -127,9 +127,9 @@ def program(script: str) -> str:
 
 def _full(remote: Remote, folder: str) -> RemoteError:
     """Names the full file system, its free space, and the largest folders that may be deleted."""
-    told = remote.run(["sh", "-c", _LARGEST, "sh", folder], timeout_s=60).stdout.splitlines()
-    size, free, mount = (told[0].split() if told else []) or ("?", "?", folder)
-    largest = ", ".join(f"{name} ({size})" for size, name in (line.split("\t", 1) for line in told[1:]))
+    lines = remote.run(["sh", "-c", _LARGEST, "sh", folder], timeout_s=60).stdout.splitlines()
+    size, free, mount = (lines[0].split() if lines else []) or ("?", "?", folder)
+    largest = ", ".join(f"{name} ({size})" for size, name in (line.split("\t", 1) for line in lines[1:]))
     delete = f"delete what you no longer need; the largest folders of jobs are {largest}" if largest else "delete files"
     return RemoteError(
         f"{mount} on the cluster is full: {free.strip()} of {size.strip()} free; the job was not submitted",

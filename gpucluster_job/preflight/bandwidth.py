@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, Sequence, Tuple
 
 from gpucluster_job.failures import Failure
+from gpucluster_job.preflight import slow_nodes
 from gpucluster_job.preflight.judge import Conclusion
 from gpucluster_job.runner import TIMED_OUT
 
@@ -18,7 +20,7 @@ SIZE = 2**30
 
 _LAUNCHERS_LABEL = re.compile(r"^\[(?:\d+,)?\d+\]<std(?:out|err)>: ?", re.MULTILINE)
 _ROW = re.compile(r"^ *(\d+)\s+\d+\s+\w+\s+\w+\s+-?\d+\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)\s+(\S+)")
-_LABEL = re.compile(r"^\[0 [^]]+\] (\{.*\})$")
+_LABEL = re.compile(r"^\[\d+ [^]]+\] (\{.*\})$")
 
 
 def read_nccl_tests(text: str) -> dict[int, float]:
@@ -29,10 +31,32 @@ def read_nccl_tests(text: str) -> dict[int, float]:
     return {int(row[1]): float(row[4]) for row in rows}
 
 
-def framework(text: str) -> dict[str, Any] | None:
-    """What rank 0 printed after a successful all-reduce."""
-    found = [match[1] for match in map(_LABEL.match, text.splitlines()) if match]
-    return dict(json.loads(found[-1])) if found else None
+class Results(NamedTuple):
+    """What ranks of `allreduce.py` printed."""
+
+    whole: dict[str, Any] | None
+    """Of all ranks; None if their all-reduce failed."""
+    pairs: list[slow_nodes.Pair]
+    """The better result of each pair of nodes."""
+    wrong: tuple[str, str] | None
+    """The nodes of a pair whose sum is wrong, in words, and how wrong it is."""
+
+
+def results(text: str) -> Results:
+    """Slurm may put another rank's text into a line of more than 1024 bytes (SLURM_IO_MAX_MSG_LEN); such lines do not
+    count."""
+    whole, pairs, wrong = None, dict[Tuple[str, str], float](), None
+    for match in filter(None, map(_LABEL.match, text.splitlines())):
+        with suppress(ValueError):
+            found: dict[str, Any] = json.loads(match[1])
+            if "wrong" in found:
+                wrong = " and ".join(found["pair"]), str(found["wrong"])
+            elif "pair" in found:
+                first, second = found["pair"]
+                pairs[first, second] = max(pairs.get((first, second), 0.0), found["busbw_gb_per_s"])
+            else:
+                whole = found
+    return Results(whole, [slow_nodes.Pair(*nodes, speed) for nodes, speed in pairs.items()], wrong)
 
 
 def failure(text: str, code: int, failed: Sequence[Failure]) -> tuple[str, str]:
@@ -77,21 +101,37 @@ def judge(
     """Errors, warnings, lines for the log, measurements, and the node of the first error."""
     found: dict[str, Any] = {"errors": [], "warnings": [], "lines": [], "measured": {}, "node": ""}
     text = _LAUNCHERS_LABEL.sub("", all_reduce)
-    told = framework(text)
-    if code:
+    whole, pairs, wrong = results(text)
+    if code and not whole:
         found["node"], reason = failure(text, code, failed)
         found["errors"].append(reason)
-    elif told and "skipped" in told:
-        found["warnings"].append(f"no all-reduce ran: {told['skipped']}")
-    elif told:
-        found["measured"]["framework"] = told
-        _compare(found, f"{told['framework']}, {told['ranks']} ranks", _speed(told), expected)
+    elif whole and "skipped" in whole:
+        found["warnings"].append(f"no all-reduce ran: {whole['skipped']}")
+    elif whole:
+        found["measured"]["framework"] = {**whole, "pairs": pairs} if pairs else whole
+        _compare(found, f"{whole['framework']}, {whole['ranks']} ranks", _speed(whole), expected)
+        _pairs(found, pairs if _speed(whole) else [], expected)
+    if wrong:
+        found["errors"].append(f"between {wrong[0]}, one of which is broken: {wrong[1]}")
+    elif whole and code:
+        found["warnings"].append(f"pairs of nodes could not be measured: {failure(text, code, failed)[1]}")
     _nccl_tests(found, _LAUNCHERS_LABEL.sub("", nccl_tests), expected)
     return found
 
 
-def _speed(told: dict[str, Any]) -> float | None:
-    return told["busbw_gb_per_s"] if told.get("bytes") == SIZE else None
+def _pairs(found: dict[str, Any], pairs: Sequence[slow_nodes.Pair], expected: dict[str, Any]) -> None:
+    if not pairs:
+        return
+    warnings, lines = slow_nodes.described(pairs) if expected["one_type"] else ([], [slow_nodes.range_of(pairs)])
+    found["warnings"] += warnings
+    found["lines"] += lines
+    if published := expected["published_for_two"]:
+        fast = slow_nodes.fast(pairs)
+        _compare(found, "the fastest quarter of the pairs of nodes", fast, {**expected, "published": published})
+
+
+def _speed(result: dict[str, Any]) -> float | None:
+    return result["busbw_gb_per_s"] if result.get("bytes") == SIZE else None
 
 
 def _nccl_tests(found: dict[str, Any], text: str, expected: dict[str, Any]) -> None:
@@ -117,8 +157,6 @@ def _compare(found: dict[str, Any], who: str, speed: float | None, expected: dic
     if level == "broken" and expected["efa"] == "required":
         found["errors"].append(f"{who}: {words}; the job has efa: required")
     elif level:
-        found["warnings"].append(
-            f"{who}: {words}; to find the slow node, submit it to two nodes at a time: `--sbatch-args=--nodelist=…`"
-        )
+        found["warnings"].append(f"{who}: {words}")
     else:
         found["lines"].append(f"{who}: {words}")

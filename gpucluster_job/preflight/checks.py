@@ -32,7 +32,7 @@ class Preflight:
     def result(self) -> dict[str, object]:
         """Fields of result.json."""
         found: dict[str, object] = {} if self._report is None else {"preflight": self._report}
-        return {**found, "nccl": self.nccl.told} if self.nccl and self.nccl.told else found
+        return {**found, "nccl": self.nccl.report} if self.nccl and self.nccl.report else found
 
     def quick(self) -> None:
         """Raises GaveUp, or Stopped."""

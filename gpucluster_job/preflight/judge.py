@@ -32,8 +32,8 @@ class Findings:
 
 def judge(expected: Report, reports: list[Report], nodes: list[str]) -> Findings:
     findings = Findings()
-    told = {report["node"]: report for report in reports}
-    by_node = {node: told[node] for node in nodes if node in told}
+    by_name = {report["node"]: report for report in reports}
+    by_node = {node: by_name[node] for node in nodes if node in by_name}
     for node in nodes:
         if node not in by_node:
             findings.warn(node, f"{node} could not be checked", "its task did not answer; the job continues")

@@ -107,13 +107,13 @@ class Watch:
     ) -> None:
         self._expected, self._places, self._world_size = expected, (reports, log, log_start), world_size
         self._pause_s = 1.0
-        self.told: dict[str, Any] = {}
+        self.report: dict[str, Any] = {}
         """For result.json; empty before any rank has reported."""
 
     @property
     def error(self) -> str:
         """Why the job must end: it has efa: required, and a rank uses another network."""
-        return str(self.told["text"]) if self.told.get("level") == "error" else ""
+        return str(self.report["text"]) if self.report.get("level") == "error" else ""
 
     def look(self) -> float | None:
         """Seconds until the next look. None if no further look is needed: every rank has reported, or one rank does not
@@ -136,7 +136,7 @@ class Watch:
         if found is None:
             return
         level, text = sentence(found, self._expected)
-        told = {**found, "level": level or "ok", "text": text}
-        if told != self.told:
+        report = {**found, "level": level or "ok", "text": text}
+        if report != self.report:
             say(f"[preflight] {level + ': ' if level else ''}{text}")
-        self.told = told
+        self.report = report

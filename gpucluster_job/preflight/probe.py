@@ -131,12 +131,12 @@ def _join(own: array.array[float], index: int, address: str, port: int) -> Repor
     with _connected(address, port) as link:
         asked = time.time()
         link.sendall(struct.pack("!i", index))
-        (told,) = struct.unpack("!d", _receive(link, 8))
+        (theirs,) = struct.unpack("!d", _receive(link, 8))
         answered = time.time()
         link.sendall(own.tobytes())
         total = array.array("d", _receive(link, 8 * NUMBERS))
     error = (answered - asked) / 2
-    return {"sum": _uniform(total), "clock_offset_s": asked + error - told, "clock_error_s": error}
+    return {"sum": _uniform(total), "clock_offset_s": asked + error - theirs, "clock_error_s": error}
 
 
 def _connected(address: str, port: int) -> socket.socket:

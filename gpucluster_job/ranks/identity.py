@@ -31,12 +31,12 @@ def identify(verb: str) -> Identity:
 
 def own_variables() -> os._Environ[str]:
     """Our environment, with the launcher's variables under our names too. Raises Refused."""
-    told = os.environ
-    for ours, theirs in (pair.split("=") for pair in told["GPUCLUSTER_RANK_VARIABLES"].split()):
-        if theirs not in told:
-            raise Refused(f"{told['GPUCLUSTER_LAUNCHER']} has not set {theirs} for this rank")
-        told[ours] = told[theirs]
-    return told
+    environ = os.environ
+    for ours, theirs in (pair.split("=") for pair in environ["GPUCLUSTER_RANK_VARIABLES"].split()):
+        if theirs not in environ:
+            raise Refused(f"{environ['GPUCLUSTER_LAUNCHER']} has not set {theirs} for this rank")
+        environ[ours] = environ[theirs]
+    return environ
 
 
 def number_by_nodes() -> None:
@@ -54,23 +54,23 @@ def this_node() -> str:
 
 def prepare(identity: Identity) -> dict[str, str]:
     """The program's environment. Raises Refused."""
-    told = os.environ
-    told["GPUCLUSTER_NODE"], told["PWD"] = identity.node, os.getcwd()
-    told["PATH"] = ":".join(each for each in told["PATH"].split(":") if each != f"{ourselves.folder()}/bin")
+    environ = os.environ
+    environ["GPUCLUSTER_NODE"], environ["PWD"] = identity.node, os.getcwd()
+    environ["PATH"] = ":".join(each for each in environ["PATH"].split(":") if each != f"{ourselves.folder()}/bin")
     for name, value in assignments(NODE_VARIABLES):
-        told.setdefault(name, value)
-    if int(told["NUM_NODES"]) > 1:
+        environ.setdefault(name, value)
+    if int(environ["NUM_NODES"]) > 1:
         use_own_interface(identity.node)
-    scratch = f"{scratch_folder()}/jobs/{told.get('SLURM_JOB_ID', 'none')}"
+    scratch = f"{scratch_folder()}/jobs/{environ.get('SLURM_JOB_ID', 'none')}"
     if os.path.isdir(scratch):
-        told["GPUCLUSTER_SCRATCH"] = scratch
+        environ["GPUCLUSTER_SCRATCH"] = scratch
     if identity.is_rank:
         check_world()
     if identity.reads_data and os.path.isdir(f"{ourselves.folder()}/channels"):
-        told.update(lists_of_shards())
+        environ.update(lists_of_shards())
     report_network(identity.label)
     own = [pair for name in ("env.sh", "secrets.sh") for pair in assignments(f"{ourselves.folder()}/{name}")]
-    return {**told, **dict(own)}
+    return {**environ, **dict(own)}
 
 
 def use_own_interface(node: str) -> None:
@@ -90,10 +90,10 @@ def use_own_interface(node: str) -> None:
 def check_world() -> None:
     """If a launcher loses sight of some ranks, it starts each as a world of its own, and each trains alone. An elastic
     job has no fixed size."""
-    told = os.environ
-    nodes, ranks, world = told["NUM_NODES"], told["RANKS_PER_NODE"], told["WORLD_SIZE"]
+    environ = os.environ
+    nodes, ranks, world = environ["NUM_NODES"], environ["RANKS_PER_NODE"], environ["WORLD_SIZE"]
     expected = int(nodes) * int(ranks)
-    if told.get("GPUCLUSTER_PREFLIGHT", "off") != "off" and not told.get("MIN_NODES") and int(world) != expected:
+    if environ.get("GPUCLUSTER_PREFLIGHT", "off") != "off" and not environ.get("MIN_NODES") and int(world) != expected:
         raise Refused(
             f"this rank got a world size of {world}, expected {nodes} nodes x {ranks} ranks = {expected}; "
             "--preflight off skips this check"
@@ -116,6 +116,6 @@ def lists_of_shards() -> dict[str, str]:
 def report_network(label: str) -> None:
     """Makes NCCL write to a file which network it uses. If the user has asked for a report, it stays where they want
     it."""
-    told, place = os.environ, f"{ourselves.folder()}/nccl"
-    if os.path.isdir(place) and not told.get("NCCL_DEBUG") and not told.get("NCCL_DEBUG_FILE"):
-        told.update(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT", NCCL_DEBUG_FILE=f"{place}/rank-{label}.%p.txt")
+    environ, place = os.environ, f"{ourselves.folder()}/nccl"
+    if os.path.isdir(place) and not environ.get("NCCL_DEBUG") and not environ.get("NCCL_DEBUG_FILE"):
+        environ.update(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT", NCCL_DEBUG_FILE=f"{place}/rank-{label}.%p.txt")

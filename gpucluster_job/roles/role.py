@@ -29,29 +29,33 @@ def main(words: list[str]) -> int:
 
 
 def worker(index: int) -> Identity:
-    told = os.environ
-    told["RANK"], told["LOCAL_RANK"], told["NODE_RANK"] = str(index), told["SLURM_LOCALID"], told["SLURM_NODEID"]
-    share_gpus(int(told["LOCAL_RANK"]), int(told["GPUS_PER_NODE"]) // int(told["RANKS_PER_NODE"]))
+    environ = os.environ
+    environ["RANK"], environ["LOCAL_RANK"], environ["NODE_RANK"] = (
+        str(index),
+        environ["SLURM_LOCALID"],
+        environ["SLURM_NODEID"],
+    )
+    share_gpus(int(environ["LOCAL_RANK"]), int(environ["GPUS_PER_NODE"]) // int(environ["RANKS_PER_NODE"]))
     return Identity(str(index), own_variables()["GPUCLUSTER_NODE"])
 
 
 def share_gpus(local_rank: int, share: int) -> None:
     """Ranks on a node share its GPUs, because frameworks take all GPUs that they see."""
-    told = os.environ
-    if int(told["RANKS_PER_NODE"]) > 1 and share:
-        usual = ",".join(map(str, range(int(told["GPUS_PER_NODE"]))))
-        every = (told.get("CUDA_VISIBLE_DEVICES") or usual).split(",")
-        told["CUDA_VISIBLE_DEVICES"] = ",".join(every[local_rank * share : (local_rank + 1) * share])
+    environ = os.environ
+    if int(environ["RANKS_PER_NODE"]) > 1 and share:
+        usual = ",".join(map(str, range(int(environ["GPUS_PER_NODE"]))))
+        every = (environ.get("CUDA_VISIBLE_DEVICES") or usual).split(",")
+        environ["CUDA_VISIBLE_DEVICES"] = ",".join(every[local_rank * share : (local_rank + 1) * share])
 
 
 def other(role: str, index: int) -> Identity:
     """Processes beside a worker must not use GPU memory. Server nodes without GPUs have their own environment."""
-    told, label = os.environ, role
+    environ, label = os.environ, role
     if role == "server":
         label = f"server-{index}"
-        if told.get("GPUCLUSTER_SERVER_PATH"):
-            told["PATH"] = f"{told['GPUCLUSTER_SERVER_PATH']}:{told['PATH']}"
-    told["GPUCLUSTER_LABEL"], told["CUDA_VISIBLE_DEVICES"] = label, ""
+        if environ.get("GPUCLUSTER_SERVER_PATH"):
+            environ["PATH"] = f"{environ['GPUCLUSTER_SERVER_PATH']}:{environ['PATH']}"
+    environ["GPUCLUSTER_LABEL"], environ["CUDA_VISIBLE_DEVICES"] = label, ""
     return Identity(label, own_variables()["GPUCLUSTER_NODE"], is_rank=False, reads_data=role == "chief")
 
 

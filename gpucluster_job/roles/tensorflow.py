@@ -42,15 +42,15 @@ class Endpoints:
 
 def describe(roles: Holder) -> str:
     """TensorFlow's description of the job (TF_CONFIG), as JSON. Raises NoPorts."""
-    told = os.environ
-    nodes, ranks = told["GPUCLUSTER_NODES"].split(), int(told["RANKS_PER_NODE"])
-    servers, server_nodes = int(told["NUM_SERVERS"]), int(told["NUM_SERVER_NODES"])
+    environ = os.environ
+    nodes, ranks = environ["GPUCLUSTER_NODES"].split(), int(environ["RANKS_PER_NODE"])
+    servers, server_nodes = int(environ["NUM_SERVERS"]), int(environ["NUM_SERVER_NODES"])
     endpoints = Endpoints()
     beside = 0 if server_nodes else servers
     listen(endpoints, roles.hold_ports(ranks + 1 + beside, len(nodes)), nodes)
     on = nodes[:servers]
     if server_nodes:
-        on = host_names(told["SLURM_JOB_NODELIST_HET_GROUP_1"])
+        on = host_names(environ["SLURM_JOB_NODELIST_HET_GROUP_1"])
         listen(endpoints, roles.hold_ports(servers, len(on), "--het-group=1"), on)
     cluster = {"worker": endpoints.take(node for node in nodes for _ in range(ranks))}
     if servers:

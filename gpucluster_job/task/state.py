@@ -100,10 +100,10 @@ class State:
         """Fields of result.json. `soon`: Slurm is about to end the job."""
         if not self._asked.s3:
             return {}
-        told: dict[str, Any] = {"s3": self._asked.s3, "problem": self._problem}
+        report: dict[str, Any] = {"s3": self._asked.s3, "problem": self._problem}
         if self._copying:
-            told.update(self._finished(LAST_COPY_S if self._runner.stopped else SOON_S if soon else None))
-        return {"state": told}
+            report.update(self._finished(LAST_COPY_S if self._runner.stopped else SOON_S if soon else None))
+        return {"state": report}
 
     def _finished(self, limit_s: float | None) -> dict[str, Any]:
         assert self._copying and self._copying.stdin

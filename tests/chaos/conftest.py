@@ -52,6 +52,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if worker := getattr(config, "workerinput", None):
         config.stash[FOLDER] = Path(worker["chaos"])
         return
+    if (table := config.option.table) and not table.is_file():
+        raise pytest.UsageError(
+            f"--table: {table} does not exist; name a Markdown file with the table, as docs/reliability.md"
+        )
     config.stash[FOLDER] = config.option.keep or Path(tempfile.mkdtemp(prefix="gpucluster-chaos-"))
     config.stash[FOLDER].mkdir(parents=True, exist_ok=True)
     config.pluginmanager.register(Written(Table(), config.option.table), "chaos_table")
@@ -64,7 +68,7 @@ def pytest_configure_node(node: Any) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Ends the cluster once all workers have ended."""
-    if hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput") or FOLDER not in config.stash:
         return
     folder = config.stash[FOLDER]
     bed = recorded(folder)

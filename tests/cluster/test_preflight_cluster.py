@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from bed import Bed, Submitted, wait_for
@@ -52,17 +54,33 @@ def submit(cluster: Bed, nodes: list[str], *arguments: str) -> Submitted:
     return cluster.submit(*JOB, f"--sbatch-args=--nodelist={','.join(nodes)}", *arguments)
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "horovodrun"])
-def test_healthy_nodes_run_the_job_and_a_real_all_reduce(cluster: Bed, nodes: list[str], launcher: str) -> None:
-    job = submit(cluster, nodes, "--launcher", launcher, "--preflight", "full", "--", "echo", "started")
+def succeeded(job: Submitted, nodes: int) -> dict[str, Any]:
     assert job.exit_code == 0, job.told + "\n".join(job.log)
-    assert sum(line.endswith("] started") for line in job.log) == 2
-    preflight = job.result["preflight"]
+    assert sum(line.endswith("] started") for line in job.log) == nodes
+    preflight: dict[str, Any] = job.result["preflight"]
     assert (preflight["errors"], preflight["warnings"]) == ([], []), preflight
-    assert preflight["measured"]["framework"]["ranks"] == 2
+    assert preflight["measured"]["framework"]["ranks"] == nodes
     assert any(
-        line.startswith("[preflight] 2 nodes, 4 GPUs each, 1 EFA interface each, clocks within ") for line in job.log
+        line.startswith(f"[preflight] {nodes} nodes, 4 GPUs each, 1 EFA interface each, clocks within ")
+        for line in job.log
     ), job.log
+    return preflight
+
+
+def test_healthy_nodes_run_the_job_and_a_real_all_reduce(cluster: Bed, nodes: list[str]) -> None:
+    job = submit(cluster, nodes, "--launcher", "horovodrun", "--preflight", "full", "--", "echo", "started")
+    succeeded(job, 2)
+
+
+def test_pairs_of_three_nodes_are_measured(cluster: Bed, nodes: list[str]) -> None:
+    """After a real all-reduce of all of them."""
+    three = ("--nodes", "3", "--launcher", "torchrun", "--preflight", "full")
+    job = cluster.submit(*JOB, *three, "--", "echo", "started", timeout_s=400)
+    pairs = succeeded(job, 3)["measured"]["framework"]["pairs"]
+    assert Counter(node for first, second, _ in pairs for node in (first, second)) == dict.fromkeys(
+        job.result["node_list"], 2
+    )
+    assert all(gb_per_s > 0 for *_, gb_per_s in pairs)
 
 
 def test_a_node_that_lost_a_gpu_is_named_before_the_command_starts(cluster: Bed, nodes: list[str]) -> None:

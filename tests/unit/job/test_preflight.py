@@ -15,11 +15,14 @@ from gpucluster.job import load, preflight
 from gpucluster.layout import expand
 from gpucluster_job.failures import Failure
 from gpucluster_job.preflight import bandwidth, judge, nccl, probe
+from gpucluster_job.runner import TIMED_OUT
 from localcloud.tests.recorded import record
 
 EXPECTED: dict[str, Any] = {
     "level": "quick", "gpus": 8, "efa": "auto", "efa_interfaces": {"p4d.24xlarge": 4}, "mounts": ["/home"],
     "published": None,
+    "published_for_two": None,
+    "one_type": True,
 }  # fmt: skip
 
 
@@ -260,6 +263,78 @@ def test_bandwidth_against_the_published(measured: float, published: Any, efa: s
     assert found[key][0].startswith(f"torch, nccl, 16 ranks: {text}")
 
 
+PAIRS = [("train-1", "train-2"), ("train-3", "train-4"), ("train-2", "train-3"), ("train-4", "train-1")]
+WHOLE = {"framework": "torch, nccl", "ranks": 32, "bytes": 2**30, "busbw_gb_per_s": 290.0}
+
+
+def printed(*lines: dict[str, Any]) -> str:
+    """By several ranks."""
+    return "".join(f"[{number} train-1] {json.dumps(line)}\n" for number, line in enumerate(lines))
+
+
+def judged_pairs(
+    slow: float = 300.0, size: int = 2**30, code: int = 0, more: str = "", **expected: Any
+) -> dict[str, Any]:
+    """`slow`: GB/s of the pairs of train-2. Each pair is measured twice."""
+    pairs = [{"pair": pair, "busbw_gb_per_s": slow if "train-2" in pair else 300.0} for pair in PAIRS]
+    worse = [{**pair, "busbw_gb_per_s": 1.0} for pair in pairs]
+    text = printed(WHOLE | {"bytes": size}, *pairs, *worse) + more
+    return bandwidth.judge(EXPECTED | expected, code, text, "", [])
+
+
+def test_pairs_of_a_jobs_nodes() -> None:
+    found = judged_pairs()
+    assert found["lines"][1:] == ["pairs of nodes: 300.0 to 300.0 GB/s bus bandwidth at 1 GiB"]
+    assert found["measured"]["framework"]["pairs"] == [(*pair, 300.0) for pair in PAIRS]
+    (warning,) = judged_pairs(90.0)["warnings"]
+    assert warning.startswith("train-2 (90.0 GB/s with train-1, 90.0 GB/s with train-3) is slower than other nodes: ")
+
+
+def test_nodes_of_several_types_may_differ() -> None:
+    found = judged_pairs(90.0, one_type=False)
+    assert (found["warnings"], found["lines"][1:]) == (
+        [], ["pairs of nodes: 90.0 to 300.0 GB/s bus bandwidth at 1 GiB"]
+    )  # fmt: skip
+
+
+def test_pairs_are_compared_with_the_figure_for_two_nodes_whatever_the_jobs_number() -> None:
+    published = {"gb_per_s": 600.0, "source": "somewhere"}
+    assert judged_pairs(published_for_two=published)["warnings"] == [
+        "the fastest quarter of the pairs of nodes: 300.0 GB/s bus bandwidth at 1 GiB, 50% of the published 600 GB/s "
+        "(somewhere), expected 70%"
+    ]
+
+
+def test_without_gpus_only_the_pairs_sums_count() -> None:
+    found = judged_pairs(0.1, 2**22)
+    assert (found["warnings"], found["lines"]) == ([], ["torch, nccl, 32 ranks: the sum is right"])
+
+
+def test_a_wrong_sum_of_a_pair_ends_the_job() -> None:
+    wrong = {"pair": ["train-2", "train-3"], "wrong": "an all-reduce over 16 ranks gave numbers from 1 to 2"}
+    found = judged_pairs(code=1, more=printed(wrong, wrong))
+    assert found["errors"] == [
+        "between train-2 and train-3, one of which is broken: an all-reduce over 16 ranks gave numbers from 1 to 2"
+    ]
+    assert found["node"] == ""
+
+
+def test_a_job_starts_if_only_its_pairs_could_not_be_measured() -> None:
+    found = judged_pairs(code=TIMED_OUT, more="[3 train-2] waiting\n")
+    assert found["errors"] == []
+    assert found["warnings"] == [
+        "pairs of nodes could not be measured: an all-reduce in the job's framework did not end within its five "
+        "minutes: [3 train-2] waiting"
+    ]
+    assert found["lines"][0].startswith("torch, nccl, 32 ranks: 290.0 GB/s")
+
+
+def test_a_result_with_another_ranks_text_in_it_does_not_count() -> None:
+    found = judged_pairs(more='[0 train-1] {"pair": ["train-1", "tr[7 train-2] NCCL INFO comm 0x1}\n')
+    assert found["errors"] == found["warnings"] == []
+    assert found["measured"]["framework"]["pairs"] == [(*pair, 300.0) for pair in PAIRS]
+
+
 LAYOUT = expand(
     loads(
         """
@@ -275,6 +350,12 @@ parameter_servers: {instance_type: m6i.32xlarge}
 )
 
 
+PUBLISHED_FOR_P4D = {
+    "gb_per_s": 76.8,
+    "source": "p4de.24xlarge, which has the same network: awsome-distributed-ai, nccl-tests",
+}
+
+
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
@@ -282,7 +363,7 @@ parameter_servers: {instance_type: m6i.32xlarge}
         ({"partition": "tcp"}, {"efa_interfaces": {}}),
         ({"partition": "mixed"}, {"gpus": 4, "efa_interfaces": {"g5.12xlarge": 1, "g5.24xlarge": 1}}),
         ({"partition": "ps", "launcher": "srun"}, {"gpus": 0, "efa_interfaces": {}, "published": None}),
-        ({"nodes": 3}, {"published": None}),
+        ({"nodes": 3}, {"published": None, "published_for_two": PUBLISHED_FOR_P4D}),
         ({"nodes": 2, "gpus_per_node": 4}, {"published": None}),
     ],
 )
@@ -294,7 +375,4 @@ def test_the_expected_hardware_of_nodes(flags: dict, expected: dict) -> None:
 
 def test_a_published_figure_is_for_its_number_of_nodes() -> None:
     got = preflight.expected(load(LAYOUT, flags={"command": ("a",), "nodes": 2}), LAYOUT)
-    assert got["published"] == {
-        "gb_per_s": 76.8,
-        "source": "p4de.24xlarge, which has the same network: awsome-distributed-ai, nccl-tests",
-    }
+    assert got["published"] == PUBLISHED_FOR_P4D
