@@ -18,6 +18,9 @@ SLOW_BOOT = timedelta(minutes=5)
 QUIET = timedelta(minutes=1)
 LONGEST_LINE = 200
 RECENT = timedelta(minutes=15)
+REQUEUE = timedelta(minutes=2)
+"""From a node's failure to the requeue of its job, at most. Slurm then sets the job's submit time (job_mgr.c:
+batch_requeue_fini), so older failures have not requeued the job."""
 _FOR_NODES = ("BeginTime", "ReqNodeNotAvail", "Nodes required", "NodeDown", "Resources")
 
 # A line with the nodes of each job; then the files that the head node's programs wrote, one per line.
@@ -69,7 +72,7 @@ def _of_starting(remote: Remote, jobs: Sequence[Job]) -> dict[str, list[str]]:
     lines = remote.run(["sh", "-c", _READ, "sh", *(job.node_list for job in jobs)]).stdout.splitlines()
     launches, now = parse(lines[len(jobs) :]), datetime.now(UTC)
     return {
-        job.job_id: list(starting(nodes.split(), launches, now))
+        job.job_id: list(starting(job, nodes.split(), launches, now))
         for job, nodes in zip(jobs, lines[: len(jobs)], strict=False)
     }
 
@@ -116,9 +119,11 @@ def parse(files: Sequence[str]) -> Launches:
     return Launches(waits, booting, failures)
 
 
-def starting(nodes: Sequence[str], launches: Launches, now: datetime) -> Iterator[str]:
+def starting(job: Job, nodes: Sequence[str], launches: Launches, now: datetime) -> Iterator[str]:
     """`nodes`: the job's."""
-    yield from _failed({node.rpartition("-")[0] for node in nodes}, launches, now)
+    submitted = _utc(job.submitted)
+    since = max(now - RECENT, submitted - REQUEUE) if submitted else now - RECENT
+    yield from _failed({node.rpartition("-")[0] for node in nodes}, launches, since)
     waiting = {node: launches.waits[node] for node in nodes if node in launches.waits}
     for why in dict.fromkeys(waiting.values()):
         names = ", ".join(node for node in waiting if waiting[node] == why)
@@ -130,11 +135,19 @@ def starting(nodes: Sequence[str], launches: Launches, now: datetime) -> Iterato
                 yield f"{node} has not joined: its instance {boot['instance']} was launched at {launched:%H:%M:%S} UTC"
 
 
-def _failed(partitions: Collection[str], launches: Launches, now: datetime) -> Iterator[str]:
+def _utc(time: str) -> datetime | None:
+    """The head node's clock is in UTC. None if the user's SLURM_TIME_FORMAT is another one."""
+    try:
+        return datetime.strptime(time, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _failed(partitions: Collection[str], launches: Launches, since: datetime) -> Iterator[str]:
     """The job may have been requeued because of one of them."""
     for each in launches.failures:
         at = datetime.fromisoformat(each["at"])
-        if each["node"].rpartition("-")[0] in partitions and now - at < RECENT:
+        if each["node"].rpartition("-")[0] in partitions and at > since:
             yield f"{each['node']} failed at {at:%H:%M:%S} UTC and is replaced: {each['why']}"
 
 

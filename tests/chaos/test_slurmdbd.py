@@ -27,7 +27,7 @@ def test_slurmdbd_down(row: Row) -> None:
     wait_for("its record", lambda: recorded(row.bed, meanwhile) == "COMPLETED", 180)
     row.ends("jobs start, run and complete; their records follow")
     job.is_same_process()
-    assert recorded(row.bed, job) == "COMPLETED"
+    wait_for("the record of the job before", lambda: recorded(row.bed, job) == "COMPLETED", 60)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -193,5 +194,10 @@ def test_a_job_that_starts_again_hears_which_node_failed(head: Head) -> None:
     (said,) = causes.of(head, job("7", "CONFIGURING", "train-3,train-4"))
     assert re.fullmatch(r"train-2 failed at \d\d:\d\d:\d\d UTC and is replaced: health: GPU 3 is lost", said)
     launches = causes.parse([(head.root / "run/failures.json").read_text()])
-    assert list(causes.starting(["train-3"], launches, ago(0)))
-    assert not list(causes.starting(["train-3"], launches, ago(-20))), "that is long ago"
+    starts = job("7", "CONFIGURING")
+    requeued, other_format, later = (
+        replace(starts, submitted=at) for at in (f"{ago(0):%FT%T}", "12:30", f"{ago(-5):%FT%T}")
+    )
+    assert all(list(causes.starting(each, ["train-3"], launches, ago(0))) for each in (requeued, other_format))
+    assert not list(causes.starting(other_format, ["train-3"], launches, ago(-20))), "that is long ago"
+    assert not list(causes.starting(later, ["train-3"], launches, ago(-6))), "it was submitted afterwards"
