@@ -323,7 +323,7 @@ EmailAddress = Annotated[
 ]
 BUCKET_NAMES = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html: 3 to 63 characters"
 _IN_S3 = r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?"
-_IN_S3_OR_FOLDER = rf"{_IN_S3}|(/[A-Za-z0-9._-]+)+/?"
+IN_S3_OR_FOLDER = rf"{_IN_S3}|(/[A-Za-z0-9._-]+)+/?"
 S3_URI = form(
     "s3-uri-form",
     "S3 access",
@@ -334,39 +334,6 @@ S3_URI = form(
     "a bucket's name has 3 to 63 lower-case letters, digits, dots and hyphens",
 )
 S3Uri = Annotated[str, S3_URI]
-FillSource = Annotated[
-    str,
-    form(
-        "beegfs-source-form",
-        "BeeGFS in memory",
-        "source",
-        _IN_S3_OR_FOLDER,
-        "an S3 address such as s3://bucket/prefix, or a folder such as /fsx/imagenet",
-        BUCKET_NAMES,
-    ),
-]
-ExportTarget = Annotated[
-    str,
-    form(
-        "beegfs-export-form",
-        "BeeGFS in memory",
-        "export",
-        _IN_S3_OR_FOLDER,
-        "an S3 address such as s3://bucket/results, or a folder such as /fsx/results",
-        BUCKET_NAMES,
-    ),
-]
-DirectoryPath = Annotated[
-    str,
-    form(
-        "repository-path-form",
-        "FSx for Lustre",
-        "A data repository's path",
-        r"/[!-~]*",
-        "an absolute path such as /imagenet",
-        "AWS::FSx::DataRepositoryAssociation FileSystemPath: it begins with a slash",
-    ),
-]
 
 Whole = Annotated[int, Field(strict=True, ge=0)]
 Count = Annotated[int, Field(strict=True, ge=1)]

@@ -58,7 +58,7 @@ ONLINE: tuple[str, ...] = (
     "online.exists",
     "online.images",
     "online.keys",
-    "online.kernels",
+    "online.lustre_client",
     "online.network",
     "online.quotas",
     "online.reservations",

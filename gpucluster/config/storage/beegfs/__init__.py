@@ -2,11 +2,35 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from gpucluster.config.fields import Count, ExportTarget, FillSource
+from gpucluster.config.fields import BUCKET_NAMES, IN_S3_OR_FOLDER, Count
 from gpucluster.config.limits import Limit
 from gpucluster.config.outcome import Difference, Drain, Outcome, drain, in_place
 from gpucluster.config.storage.mount import TYPE, Cluster, Mount, Step
+from gpucluster.config.value_checks import form
 from gpucluster.hardware.prices import Price
+
+FillSource = Annotated[
+    str,
+    form(
+        "beegfs-source-form",
+        "BeeGFS in memory",
+        "source",
+        IN_S3_OR_FOLDER,
+        "an S3 address such as s3://bucket/prefix, or a folder such as /fsx/imagenet",
+        BUCKET_NAMES,
+    ),
+]
+ExportTarget = Annotated[
+    str,
+    form(
+        "beegfs-export-form",
+        "BeeGFS in memory",
+        "export",
+        IN_S3_OR_FOLDER,
+        "an S3 address such as s3://bucket/results, or a folder such as /fsx/results",
+        BUCKET_NAMES,
+    ),
+]
 
 
 def made_anew(difference: Difference, step: Step) -> Outcome:

@@ -4,18 +4,30 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from gpucluster.config.fields import Amount, Count, DirectoryPath, S3Uri, Whole
+from gpucluster.config.fields import Amount, Count, S3Uri, Whole
 from gpucluster.config.limits import Limit
 from gpucluster.config.outcome import Outcome, in_place, refused
 from gpucluster.config.section import Section
 from gpucluster.config.storage.fsx.lustre import throughput_mbps_per_tib
 from gpucluster.config.storage.fsx.updates import UPDATES
 from gpucluster.config.storage.mount import TYPE, Cluster, Mount, OnDelete
+from gpucluster.config.value_checks import form
 from gpucluster.hardware import prices
 
 Events = Annotated[
     tuple[Literal["new", "changed", "deleted"], ...],
     Limit("fsx-link-events", "AWS::FSx::DataRepositoryAssociation S3.AutoImportPolicy.Events"),
+]
+DirectoryPath = Annotated[
+    str,
+    form(
+        "repository-path-form",
+        "FSx for Lustre",
+        "A data repository's path",
+        r"/[!-~]*",
+        "an absolute path such as /imagenet",
+        "AWS::FSx::DataRepositoryAssociation FileSystemPath: it begins with a slash",
+    ),
 ]
 
 
