@@ -35,7 +35,7 @@ class Budget(Construct):
         digest = hashlib.sha256(repr((budget.email, TOLD_OF)).encode()).hexdigest()[:8]
         self.name = f"gpucluster-{config.name}-{config.region}-{digest}"
         self.budget = self._budget(config.name, budget)
-        if budget.at_limit == "stop-launches" and budget.email:
+        if budget.stops_launches and budget.email:
             stop = StopLaunches(self, "StopLaunches", context=context, name=self.name, email=budget.email)
             stop.node.add_dependency(self.budget)
 

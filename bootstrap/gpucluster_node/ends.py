@@ -1,7 +1,8 @@
-"""A node whose end EC2 has announced: it gets no further job, and its jobs leave in time.
+"""A node whose end is known: EC2 has announced it, or the budget is spent. It gets no further job, and its jobs leave
+in time.
 
 Each job gets the `signal` that it requested, as long before the end as it requested, and is requeued shortly before the
-end. A job that shrinks with its nodes (--no-kill) is not requeued.
+end. A job that shrinks with its nodes (--no-kill) is not requeued, unless all nodes end.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ TRIES = 3
 
 @dataclass(frozen=True)
 class End:
-    """What EC2 will do to a node."""
+    """What EC2, or the head node, will do to a node."""
 
     at: datetime
     """With a time zone."""
@@ -36,6 +37,9 @@ class End:
     state: str = "power_down_asap"
     """What `scontrol` sets then: power_down_asap, or drain, if a node that is powered down would be launched again in
     the same place."""
+    is_ours: bool = False
+    """The head node ends the node itself, and all others with it: jobs that Slurm cannot requeue, or that continue
+    without the nodes that they lose, end too."""
 
 
 def utc(at: datetime) -> str:
@@ -47,28 +51,30 @@ class Watch:
 
     def __init__(self, node: str) -> None:
         self._node = node
-        self._reason = ""
+        self._taken = "", ""
         self._tries = Counter[tuple[str, str]]()
 
     def before(self, end: End, now: datetime, jobs: Sequence[slurm.Running], *, drain: bool = True) -> None:
         """jobs: those that run on the node. drain: false if somebody else has drained it: powering it down would end
         that."""
         left = end.at - now
-        if drain and left <= end.drain_before:
+        if end.is_ours and left <= timedelta():
+            self.take_away(end.words, "power_down_force")
+        elif drain and left <= end.drain_before:
             self.take_away(end.words, end.state)
         for job in jobs:
             script = scripts.text(job)
             if left <= max(SIGNAL_BEFORE, scripts.signal_before(script)):
                 self._announce(job, end, script)
-            if left <= REQUEUE_BEFORE and not scripts.shrinks(script):
+            if left <= REQUEUE_BEFORE and (end.is_ours or not scripts.shrinks(script)):
                 self._once(job, "requeue", lambda job_id: slurm.job("requeue", job_id))
 
     def take_away(self, reason: str, state: str = "power_down_asap") -> None:
-        """Running jobs continue."""
-        if self._reason != reason:
+        """Running jobs continue, except with power_down_force."""
+        if self._taken != (reason, state):
             log.info("%s: %s", self._node, reason)
             slurm.update([self._node], state=state, reason=reason)
-            self._reason = reason
+            self._taken = reason, state
 
     def _announce(self, job: slurm.Running, end: End, script: str) -> None:
         """The comment becomes the reason in the job's result. It also shows that another of the job's nodes, or this

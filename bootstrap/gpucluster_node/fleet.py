@@ -41,6 +41,8 @@ class Fleet:
     """The directory on the data volume, which outlives head nodes."""
     monthly_usd: float | None = None
     """What the nodes may cost in a month; None: launches do not stop."""
+    stops_nodes: bool = False
+    """Whether running nodes end too when they have cost that."""
 
     def partition_of(self, node: str) -> Partition | None:
         """None for a name that is not (or no longer) a node of this cluster."""

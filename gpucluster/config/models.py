@@ -188,9 +188,13 @@ class Budget(Section):
     ]
     email: EmailAddress | None = None
     at_limit: Annotated[
-        Literal["notify", "stop-launches"],
+        Literal["notify", "stop-launches", "stop-nodes"],
         Limit("budget-at-limit", "AWS::Budgets::BudgetsAction ActionType: APPLY_IAM_POLICY"),
     ] = "notify"
+
+    @property
+    def stops_launches(self) -> bool:
+        return self.at_limit != "notify"
 
 
 class Security(Section):

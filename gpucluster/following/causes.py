@@ -18,14 +18,16 @@ SLOW_BOOT = timedelta(minutes=5)
 QUIET = timedelta(minutes=1)
 LONGEST_LINE = 200
 RECENT = timedelta(minutes=15)
-REQUEUE = timedelta(minutes=2)
-"""From a node's failure to the requeue of its job, at most. Slurm then sets the job's submit time (job_mgr.c:
-batch_requeue_fini), so older failures have not requeued the job."""
+_RESTARTS = "Restarts="
 _FOR_NODES = ("BeginTime", "ReqNodeNotAvail", "Nodes required", "NodeDown", "Resources")
 
-# A line with the nodes of each job; then the files that the head node's programs wrote, one per line.
+# A line for each job, of its id and its nodes: `Restarts=1 train-1 train-2`, with a count for each element of an array.
+# Then the files that the head node's programs wrote, one per line.
 _READ = """
-for nodes in "$@"; do scontrol show hostnames "$nodes" | tr '\\n' ' '; echo; done
+while [ $# -gt 0 ]; do
+  echo $(scontrol --oneliner show job "$1" | grep -o 'Restarts=[0-9]*') $(scontrol show hostnames "$2")
+  shift 2
+done
 for file in /run/gpucluster/launching/*.json /run/gpucluster/booting.json /run/gpucluster/failures.json; do
   [ ! -e "$file" ] || { cat "$file"; echo; }
 done
@@ -69,11 +71,12 @@ def of_all(remote: Remote, jobs: Sequence[Job]) -> dict[str, list[str]]:
 def _of_starting(remote: Remote, jobs: Sequence[Job]) -> dict[str, list[str]]:
     if not jobs:
         return {}
-    lines = remote.run(["sh", "-c", _READ, "sh", *(job.node_list for job in jobs)]).stdout.splitlines()
+    asked = (word for job in jobs for word in (job.job_id, job.node_list))
+    lines = remote.run(["sh", "-c", _READ, "sh", *asked]).stdout.splitlines()
     launches, now = parse(lines[len(jobs) :]), datetime.now(UTC)
     return {
-        job.job_id: list(starting(job, nodes.split(), launches, now))
-        for job, nodes in zip(jobs, lines[: len(jobs)], strict=False)
+        job.job_id: list(starting(words.split(), launches, now))
+        for job, words in zip(jobs, lines[: len(jobs)], strict=False)
     }
 
 
@@ -119,11 +122,12 @@ def parse(files: Sequence[str]) -> Launches:
     return Launches(waits, booting, failures)
 
 
-def starting(job: Job, nodes: Sequence[str], launches: Launches, now: datetime) -> Iterator[str]:
-    """`nodes`: the job's."""
-    submitted = _utc(job.submitted)
-    since = max(now - RECENT, submitted - REQUEUE) if submitted else now - RECENT
-    yield from _failed({node.rpartition("-")[0] for node in nodes}, launches, since)
+def starting(words: Sequence[str], launches: Launches, now: datetime) -> Iterator[str]:
+    """`words`: of the job's line."""
+    counts = [word.removeprefix(_RESTARTS) for word in words if word.startswith(_RESTARTS)]
+    nodes = [word for word in words if not word.startswith(_RESTARTS)]
+    if any(count != "0" for count in counts):
+        yield from _failed({node.rpartition("-")[0] for node in nodes}, launches, now)
     waiting = {node: launches.waits[node] for node in nodes if node in launches.waits}
     for why in dict.fromkeys(waiting.values()):
         names = ", ".join(node for node in waiting if waiting[node] == why)
@@ -135,19 +139,11 @@ def starting(job: Job, nodes: Sequence[str], launches: Launches, now: datetime) 
                 yield f"{node} has not joined: its instance {boot['instance']} was launched at {launched:%H:%M:%S} UTC"
 
 
-def _utc(time: str) -> datetime | None:
-    """The head node's clock is in UTC. None if the user's SLURM_TIME_FORMAT is another one."""
-    try:
-        return datetime.strptime(time, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
-    except ValueError:
-        return None
-
-
-def _failed(partitions: Collection[str], launches: Launches, since: datetime) -> Iterator[str]:
+def _failed(partitions: Collection[str], launches: Launches, now: datetime) -> Iterator[str]:
     """The job may have been requeued because of one of them."""
     for each in launches.failures:
         at = datetime.fromisoformat(each["at"])
-        if each["node"].rpartition("-")[0] in partitions and at > since:
+        if each["node"].rpartition("-")[0] in partitions and now - at < RECENT:
             yield f"{each['node']} failed at {at:%H:%M:%S} UTC and is replaced: {each['why']}"
 
 

@@ -12,6 +12,16 @@ from gpucluster.head.remote import Remote
 WARN_AT = 0.8
 """As the head node's log (gpucluster_node/power/spending.py)."""
 
+_AT_LIMIT = {
+    "notify": ("", ""),
+    "stop-launches": (", and no node is launched", ": launches stop when it is reached"),
+    "stop-nodes": (
+        ", no node is launched, and running nodes are terminated",
+        ": when it is reached, launches stop, and running nodes are terminated",
+    ),
+}
+"""What happens once the budget is reached, and what will happen."""
+
 
 def words(remote: Remote, config: ClusterConfig) -> str:
     """Empty if nothing was counted yet. The list prices on demand, also of spot nodes and reservations."""
@@ -31,11 +41,11 @@ def words(remote: Remote, config: ClusterConfig) -> str:
 def _this_month(usd: float, config: ClusterConfig) -> Iterator[str]:
     if not config.budget or usd < WARN_AT * config.budget.monthly_usd:
         return
-    limit, stops = config.budget.monthly_usd, config.budget.at_limit == "stop-launches"
+    limit = config.budget.monthly_usd
+    reached, then = _AT_LIMIT[config.budget.at_limit]
     if usd >= limit:
-        yield "warning: the budget is reached" + (", and no node is launched" if stops else "")
+        yield f"warning: the budget is reached{reached}"
     else:
-        then = ": launches stop when it is reached" if stops else ""
         yield f"warning: {usd / limit:.0%} of the budget is spent{then}"
 
 

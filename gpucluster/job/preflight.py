@@ -38,7 +38,7 @@ def expected(spec: JobSpec, layout: Layout) -> dict[str, object]:
         "mounts": mounts(spec, layout.config),
         "published": published(spec, partition, spec.nodes),
         "published_for_two": published(spec, partition, 2),
-        "one_type": len(partition.types) == 1,
+        "compare_nodes": spec.exclusive and len(partition.types) == 1 and not layout.site,
     } | ({"then": ADMINISTRATORS} if layout.site else {})
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 from gpucluster import account, shipped
 from gpucluster.config import ClusterConfig
-from gpucluster.config.models import JOB_CREDENTIALS_URL
+from gpucluster.config.models import JOB_CREDENTIALS_URL, Budget
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.config.storage.fsx import lustre
 from gpucluster.hardware import prices as list_prices
@@ -164,7 +164,11 @@ def fleet(layout: Layout) -> dict[str, Any]:
             | ({"topology": True} if each.topology else {})
             for each in layout.partitions
         ],
-    } | ({"monthly_usd": budget.monthly_usd} if budget and budget.at_limit == "stop-launches" else {})
+    } | (_stops(budget) if budget and budget.stops_launches else {})
+
+
+def _stops(budget: Budget) -> dict[str, Any]:
+    return {"monthly_usd": budget.monthly_usd} | ({"stops_nodes": True} if budget.at_limit == "stop-nodes" else {})
 
 
 def storage(config: ClusterConfig) -> dict[str, Any]:

@@ -192,7 +192,7 @@ _EARLIER_RECORDS: dict[Any, str] = {
 def budget(difference: Difference, step: Step) -> Outcome:
     """The stop by AWS Budgets stays in force, with its policy attached, unless `up` lifts it."""
     before, updated = step.old.config.budget, "AWS Budgets is updated"
-    if before is None or before.at_limit != "stop-launches":
+    if before is None or not before.stops_launches:
         return in_place(updated)
     if difference.key == "budget.monthly_usd" and difference.new < difference.old:
         return in_place(updated)

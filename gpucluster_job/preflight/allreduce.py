@@ -95,8 +95,8 @@ def torch_distributed(rank: int, world: int) -> None:
 
         return AllReduce(numbers, reduce, synchronize, dist.get_rank(group), dist.get_world_size(group))
 
-    seconds = _measure(all_reduce(), f"torch, {backend}")
     nodes = os.environ["GPUCLUSTER_NODES"].split()
+    seconds = _measure(all_reduce(), f"torch, {backend}", pairs_follow=len(nodes) > 2)
     if len(nodes) > 2:
         slowest = torch.tensor([seconds], device=device)
         dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
@@ -140,7 +140,8 @@ def _own_pair(
     if pair is None:
         return None
     of_pair = all_reduce(groups[pair])
-    if wrong := of_pair.wrong():
+    wrong = of_pair.wrong()
+    if wrong:
         print(json.dumps({"pair": pair, "wrong": wrong}), flush=True)
         sys.exit(wrong)
     of_pair.numbers.zero_()
@@ -178,7 +179,8 @@ def horovod_tensorflow(rank: int, world: int) -> None:
 
     hvd.init()
     total = hvd.allreduce(tf.fill([1024], float(rank + 1)), op=hvd.Sum)
-    if wrong := compare(float(tf.reduce_min(total)), float(tf.reduce_max(total)), hvd.size()):
+    wrong = compare(float(tf.reduce_min(total)), float(tf.reduce_max(total)), hvd.size())
+    if wrong:
         sys.exit(wrong)
     if rank == 0:
         print(json.dumps({"framework": "Horovod with TensorFlow", "ranks": hvd.size()}), flush=True)
@@ -200,17 +202,19 @@ def _bytes(device: str) -> int:
     return GPU_BYTES if device == "cuda" else CPU_BYTES
 
 
-def _measure(whole: AllReduce, framework: str) -> float:
+def _measure(whole: AllReduce, framework: str, *, pairs_follow: bool = False) -> float:
     """Of all ranks. Returns the seconds of one all-reduce. Exits if the sum is wrong."""
-    if wrong := whole.wrong():
+    wrong = whole.wrong()
+    if wrong:
         sys.exit(wrong)
     whole.numbers.zero_()
     for _ in range(WARM_UPS):
         whole.reduce()
     seconds = whole.seconds(REPEATS)
     if whole.rank == 0:
-        result = {"framework": framework, "ranks": whole.world, "bytes": whole.bytes, "seconds": seconds}
-        print(json.dumps({**result, "busbw_gb_per_s": whole.gb_per_s(seconds)}), flush=True)
+        result: dict[str, Any] = {"framework": framework, "ranks": whole.world, "bytes": whole.bytes}
+        result.update(seconds=seconds, busbw_gb_per_s=whole.gb_per_s(seconds))
+        print(json.dumps({**result, "pairs_follow": True} if pairs_follow else result), flush=True)
     return seconds
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from typing import Any, NamedTuple, Sequence, Tuple
+from typing import Any, NamedTuple, Sequence
 
 from gpucluster_job.failures import Failure
 from gpucluster_job.preflight import slow_nodes
@@ -45,7 +45,8 @@ class Results(NamedTuple):
 def results(text: str) -> Results:
     """Slurm may put another rank's text into a line of more than 1024 bytes (SLURM_IO_MAX_MSG_LEN); such lines do not
     count."""
-    whole, pairs, wrong = None, dict[Tuple[str, str], float](), None
+    whole, wrong = None, None
+    pairs: dict[tuple[str, str], float] = {}
     for match in filter(None, map(_LABEL.match, text.splitlines())):
         with suppress(ValueError):
             found: dict[str, Any] = json.loads(match[1])
@@ -54,7 +55,7 @@ def results(text: str) -> Results:
             elif "pair" in found:
                 first, second = found["pair"]
                 pairs[first, second] = max(pairs.get((first, second), 0.0), found["busbw_gb_per_s"])
-            else:
+            elif "framework" in found or "skipped" in found:
                 whole = found
     return Results(whole, [slow_nodes.Pair(*nodes, speed) for nodes, speed in pairs.items()], wrong)
 
@@ -102,27 +103,29 @@ def judge(
     found: dict[str, Any] = {"errors": [], "warnings": [], "lines": [], "measured": {}, "node": ""}
     text = _LAUNCHERS_LABEL.sub("", all_reduce)
     whole, pairs, wrong = results(text)
-    if code and not whole:
+    ended_in_pairs = bool(code and whole and whole.get("pairs_follow"))
+    if wrong:
+        found["errors"].append(f"between {wrong[0]}, one of which is broken: {wrong[1]}")
+    elif ended_in_pairs:
+        found["warnings"].append(f"pairs of nodes could not be measured: {failure(text, code, failed)[1]}")
+    elif code:
         found["node"], reason = failure(text, code, failed)
         found["errors"].append(reason)
-    elif whole and "skipped" in whole:
+    if whole and "skipped" in whole:
         found["warnings"].append(f"no all-reduce ran: {whole['skipped']}")
     elif whole:
         found["measured"]["framework"] = {**whole, "pairs": pairs} if pairs else whole
         _compare(found, f"{whole['framework']}, {whole['ranks']} ranks", _speed(whole), expected)
-        _pairs(found, pairs if _speed(whole) else [], expected)
-    if wrong:
-        found["errors"].append(f"between {wrong[0]}, one of which is broken: {wrong[1]}")
-    elif whole and code:
-        found["warnings"].append(f"pairs of nodes could not be measured: {failure(text, code, failed)[1]}")
+        if pairs and _speed(whole):
+            _pairs(found, pairs, expected, described=not code and expected["compare_nodes"])
     _nccl_tests(found, _LAUNCHERS_LABEL.sub("", nccl_tests), expected)
     return found
 
 
-def _pairs(found: dict[str, Any], pairs: Sequence[slow_nodes.Pair], expected: dict[str, Any]) -> None:
-    if not pairs:
-        return
-    warnings, lines = slow_nodes.described(pairs) if expected["one_type"] else ([], [slow_nodes.range_of(pairs)])
+def _pairs(
+    found: dict[str, Any], pairs: Sequence[slow_nodes.Pair], expected: dict[str, Any], *, described: bool
+) -> None:
+    warnings, lines = slow_nodes.described(pairs) if described else ([], [slow_nodes.range_of(pairs)])
     found["warnings"] += warnings
     found["lines"] += lines
     if published := expected["published_for_two"]:

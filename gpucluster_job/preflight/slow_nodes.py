@@ -1,7 +1,7 @@
 """Finds slow nodes among pairs of nodes whose bandwidth was measured.
 
 Each node is in two pairs (`allreduce.rounds`). It is slow if both are, and one of them is with a node that is fast
-elsewhere. No published figure is needed. If as many nodes are slow as are fast, none is found.
+elsewhere. No published figure is needed. If many of the nodes are slow, none may be found.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The limits on the cost of nodes: `max_usd_per_hour` of a partition, and `budget.monthly_usd` with
-`at_limit: stop-launches`; and the end of a Capacity Block, before which a boot would be in vain. Launches wait while a
-limit is reached; running nodes are not stopped.
+"""The limits on the cost of nodes: `max_usd_per_hour` of a partition, and `budget.monthly_usd` with another `at_limit`
+than notify; and the end of a Capacity Block, before which a boot would be in vain. Launches wait while a limit is
+reached. `overspent` ends running nodes.
 
 The launches of a partition check its limit one after another, so that two of them do not spend the same money: the
 second sees the first one's nodes in Slurm, which, unlike EC2, lists them at once.

@@ -27,6 +27,7 @@ from gpucluster_node.power import (
     labels,
     launched,
     outdated,
+    overspent,
     requeued,
     spending,
     switches,
@@ -194,6 +195,7 @@ class Rounds:
     cluster: fleet.Fleet
     ledger: spending.Ledger
     announced: announced.Announced
+    overspent: overspent.Overspent
     network: switches.Network
     templates: outdated.Wanted
     labels: labels.Labels
@@ -216,6 +218,7 @@ class Rounds:
         booting.write(booting.booting(nodes, own))
         self.failed.look(nodes, own, failing.utc())
         self.announced.look(nodes, own, datetime.now(timezone.utc))
+        self.overspent.look(nodes, own, self.ledger.usd, datetime.now(timezone.utc))
         self.network.look(cluster, nodes, own)
         self.labels.look(cluster, instances)
         launches = launched.read(node.name for node in nodes if words.of_slurm(node) in (states.BOOTING, states.ENDING))
@@ -252,6 +255,7 @@ def main() -> None:
         cluster,
         spending.Ledger(cluster, spending.prices()),
         announced.Announced(lambda: client("ec2")),
+        overspent.Overspent(cluster),
         switches.Network(lambda: client("ec2", attempts=1)),
         outdated.Wanted(lambda: client("ssm")),
         labels.Labels(lambda: client("ec2", attempts=1)),

@@ -51,6 +51,8 @@ class Ledger:
         self._cluster = cluster
         self._written = datetime.min.replace(tzinfo=timezone.utc)
         self._warned = ""
+        self.usd = 0.0
+        """This month, when it was last counted."""
 
     def update(self, instances: Sequence[ec2.Instance], now: datetime) -> None:
         """now: with its time zone. An error is logged and not raised: a full disk must not end reconcile."""
@@ -66,7 +68,7 @@ class Ledger:
         except (OSError, ValueError) as error:
             log.error("%s: %s", self._path, error)
             return
-        self._written = now
+        self._written, self.usd = now, found.usd
         self._warn(found.usd, now)
 
     def _known(self, now: datetime) -> dict[str, Use]:

@@ -33,10 +33,10 @@ def one_hour(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
     "Subscribers, 1 to 11",
 )
 def stop_has_email(budget: Budget, path: Path, config: ClusterConfig) -> Findings:
-    """at_limit: stop-launches needs an e-mail address: a budget's action needs a subscriber."""
-    if budget.at_limit == "stop-launches" and budget.email is None:
+    """at_limit other than notify needs an e-mail address: a budget's action needs a subscriber."""
+    if budget.stops_launches and budget.email is None:
         yield Finding(
-            (*path, "at_limit"), "'stop-launches' needs budget.email", "AWS writes there when it stops launches"
+            (*path, "at_limit"), f"{budget.at_limit!r} needs budget.email", "AWS writes there when it stops launches"
         )
 
 
@@ -80,8 +80,8 @@ def ceiling_allows_nodes(partition: Partition, path: Path, config: ClusterConfig
 
 @validator("partition-price-known", "https://aws.amazon.com/ec2/pricing/on-demand/", level="warning")
 def price_known(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
-    """Each type's price in the region is known if max_usd_per_hour or stop-launches limits what nodes cost."""
-    stops = config.budget is not None and config.budget.at_limit == "stop-launches"
+    """Each type's price in the region is known if max_usd_per_hour or the budget's at_limit limits what nodes cost."""
+    stops = config.budget is not None and config.budget.stops_launches
     if partition.max_usd_per_hour is None and not (stops and _costs(partition)):
         return
     for index, name in enumerate(partition.instance_types):

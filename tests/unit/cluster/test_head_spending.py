@@ -53,6 +53,17 @@ def test_status_says_what_the_head_node_has_counted(text: Any, words: str) -> No
         (93.0, "stop-launches", "; warning: 93% of the budget is spent: launches stop when it is reached"),
         (100.0, "notify", "; warning: the budget is reached"),
         (120.0, "stop-launches", "; warning: the budget is reached, and no node is launched"),
+        (
+            93.0,
+            "stop-nodes",
+            "; warning: 93% of the budget is spent: when it is reached, launches stop, and running nodes are "
+            "terminated",
+        ),
+        (
+            120.0,
+            "stop-nodes",
+            "; warning: the budget is reached, no node is launched, and running nodes are terminated",
+        ),
     ],
 )
 def test_status_warns_from_four_fifths_of_the_budget_on(usd: float, at_limit: str, warning: str) -> None:

@@ -22,7 +22,7 @@ EXPECTED: dict[str, Any] = {
     "level": "quick", "gpus": 8, "efa": "auto", "efa_interfaces": {"p4d.24xlarge": 4}, "mounts": ["/home"],
     "published": None,
     "published_for_two": None,
-    "one_type": True,
+    "compare_nodes": True,
 }  # fmt: skip
 
 
@@ -264,7 +264,7 @@ def test_bandwidth_against_the_published(measured: float, published: Any, efa: s
 
 
 PAIRS = [("train-1", "train-2"), ("train-3", "train-4"), ("train-2", "train-3"), ("train-4", "train-1")]
-WHOLE = {"framework": "torch, nccl", "ranks": 32, "bytes": 2**30, "busbw_gb_per_s": 290.0}
+WHOLE = {"framework": "torch, nccl", "ranks": 32, "bytes": 2**30, "busbw_gb_per_s": 290.0, "pairs_follow": True}
 
 
 def printed(*lines: dict[str, Any]) -> str:
@@ -290,8 +290,8 @@ def test_pairs_of_a_jobs_nodes() -> None:
     assert warning.startswith("train-2 (90.0 GB/s with train-1, 90.0 GB/s with train-3) is slower than other nodes: ")
 
 
-def test_nodes_of_several_types_may_differ() -> None:
-    found = judged_pairs(90.0, one_type=False)
+def test_nodes_that_may_differ_are_not_named() -> None:
+    found = judged_pairs(90.0, compare_nodes=False)
     assert (found["warnings"], found["lines"][1:]) == (
         [], ["pairs of nodes: 90.0 to 300.0 GB/s bus bandwidth at 1 GiB"]
     )  # fmt: skip
@@ -329,6 +329,14 @@ def test_a_job_starts_if_only_its_pairs_could_not_be_measured() -> None:
     assert found["lines"][0].startswith("torch, nccl, 32 ranks: 290.0 GB/s")
 
 
+def test_a_rank_that_fails_after_the_first_one_has_printed_ends_a_job_without_pairs() -> None:
+    """As Horovod's with TensorFlow: rank 0 does not wait for the other ranks' sums."""
+    told = {"framework": "Horovod with TensorFlow", "ranks": 4}
+    failed = [Failure(2.0, 1, "3", "train-2", "an all-reduce over 4 ranks gave numbers from 3 to 10, expected 10")]
+    found = bandwidth.judge(EXPECTED, 1, printed(told), "", failed)
+    assert (found["node"], len(found["errors"]), found["warnings"]) == ("train-2", 1, [])
+
+
 def test_a_result_with_another_ranks_text_in_it_does_not_count() -> None:
     found = judged_pairs(more='[0 train-1] {"pair": ["train-1", "tr[7 train-2] NCCL INFO comm 0x1}\n')
     assert found["errors"] == found["warnings"] == []
@@ -363,7 +371,9 @@ PUBLISHED_FOR_P4D = {
         ({"partition": "tcp"}, {"efa_interfaces": {}}),
         ({"partition": "mixed"}, {"gpus": 4, "efa_interfaces": {"g5.12xlarge": 1, "g5.24xlarge": 1}}),
         ({"partition": "ps", "launcher": "srun"}, {"gpus": 0, "efa_interfaces": {}, "published": None}),
-        ({"nodes": 3}, {"published": None, "published_for_two": PUBLISHED_FOR_P4D}),
+        ({"nodes": 3}, {"published": None, "published_for_two": PUBLISHED_FOR_P4D, "compare_nodes": True}),
+        ({"nodes": 3, "exclusive": False}, {"compare_nodes": False}),
+        ({"nodes": 3, "partition": "mixed"}, {"compare_nodes": False}),
         ({"nodes": 2, "gpus_per_node": 4}, {"published": None}),
     ],
 )

@@ -7,6 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from gpucluster_node import fleet
+
+from gpucluster.config import loads
+from gpucluster.layout import expand
+from gpucluster.render import files
+
 SOURCE = Path(__file__).resolve().parents[3] / "bootstrap" / "gpucluster_node"
 
 
@@ -28,3 +35,14 @@ def test_a_running_program_finds_the_bundle_that_replaced_its_own(tmp_path: Path
         [sys.executable, "-c", program], env={"PYTHONPATH": str(link)}, capture_output=True, text=True, check=False
     )
     assert done.stdout == "bundle-1 bundle-2\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("at_limit", "monthly_usd", "stops_nodes"),
+    [("notify", None, False), ("stop-launches", 5000.0, False), ("stop-nodes", 5000.0, True)],
+)
+def test_what_happens_at_the_budgets_limit(at_limit: str, monthly_usd: float | None, stops_nodes: bool) -> None:
+    partition = "partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]"
+    budget = f"budget: {{monthly_usd: 5000, email: a@example.com, at_limit: {at_limit}}}"
+    found = fleet.parse(files.fleet(expand(loads(f"name: Test\nregion: us-east-1\n{partition}\n{budget}\n"))))
+    assert (found.monthly_usd, found.stops_nodes) == (monthly_usd, stops_nodes)

@@ -64,7 +64,7 @@ CASES: dict[str, Case | list[Case]] = {
     "budget-at-limit": Case(
         fails=cluster(budget={"monthly_usd": 5000, "at_limit": "stop"}),
         key="budget.at_limit",
-        says="must be notify or stop-launches, got 'stop'",
+        says="must be notify, stop-launches or stop-nodes, got 'stop'",
         passes=cluster(budget={"monthly_usd": 5000, "at_limit": "notify"}),
     ),
     "budget-more-than-nothing": Case(

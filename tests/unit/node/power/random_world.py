@@ -33,6 +33,7 @@ from gpucluster_node.power import (
     launch,
     launched,
     outdated,
+    overspent,
     reconcile,
     resume,
     shortage,
@@ -44,7 +45,7 @@ from tests.pace.slurm import Controller, expand
 START = datetime(2026, 11, 23, 12, 0, 0)
 SIZE = 3
 CLUSTER = fleet.Fleet("c", "c.internal", "/c/", (fleet.Partition("train", 1, SIZE, "on-demand"),))
-UNCOUNTED: Any = SimpleNamespace(update=lambda instances, now: None)
+UNCOUNTED: Any = SimpleNamespace(update=lambda instances, now: None, usd=0.0)
 SILENT: Any = SimpleNamespace(look=lambda nodes, newest, now: None)
 PLACES: Any = SimpleNamespace(look=lambda cluster, nodes, newest: None)
 TICK_S, BOOT_S, SLOW_S = 5.0, 30.0, 20.0
@@ -135,7 +136,8 @@ class World:
         templates = outdated.Wanted(lambda: self, lambda: self.now)
         unfailing: Any = SimpleNamespace(look=lambda *given: None)  # failures in a row: test_node_failing.py
         labelling = labels.Labels(lambda: self, lambda: self.now)
-        self.rounds = reconcile.Rounds(CLUSTER, UNCOUNTED, SILENT, PLACES, templates, labelling, unfailing)
+        budget = overspent.Overspent(CLUSTER)
+        self.rounds = reconcile.Rounds(CLUSTER, UNCOUNTED, SILENT, budget, PLACES, templates, labelling, unfailing)
 
     # --- time ---
 

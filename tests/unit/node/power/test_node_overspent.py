@@ -1,0 +1,132 @@
+"""Running nodes end when the month's budget is spent, if the cluster file says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from gpucluster_node import ec2, fleet, slurm
+from gpucluster_node.power import overspent
+
+NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+WIDTHS = (12, 12, 12, 12, 4, 14, 4000, 4000)
+"""Of the columns of slurm.RUNNING_COLUMNS."""
+PARTITIONS = (fleet.Partition("train", 0, 9, "on-demand"), fleet.Partition("block", 0, 9, "capacity-block"))
+CLUSTER = fleet.Fleet("c", "c.internal", "/c/", PARTITIONS, monthly_usd=100.0, stops_nodes=True)
+SPENT, WORDS = 100.0, "the budget of 100 USD a month is reached: it is terminated at 2026-01-31T12:02:00Z"
+
+
+class Head:
+    """Slurm with one job, and nodes in service."""
+
+    def __init__(self, folder: Path) -> None:
+        self.script, self.jobs, self.comments, self.refuses = folder / "7.sbatch", "", "", ""
+        self.states = {"train-1": "ALLOCATED+CLOUD"}
+        self.ran: list[list[str]] = []
+        self.overspent = overspent.Overspent(CLUSTER)
+
+    def submit(self, *options: str, nodes: str = "train-1") -> None:
+        self.script.write_text("".join(["#!/bin/bash\n", *(f"#SBATCH {option}\n" for option in options)]))
+        fields = zip(("7", "N/A", "7", "N/A", "0", "RUNNING", nodes, str(self.script)), WIDTHS, strict=True)
+        self.jobs += "".join(f"{text:<{width}}|" for text, width in fields) + "\n"
+
+    def run(self, argv: Sequence[str]) -> str:
+        if argv[0] == "squeue":
+            return self.jobs
+        if argv[:4] == ["scontrol", "--oneliner", "show", "job"]:
+            return f"JobId=7 JobName=x {self.comments} Restarts=0\n"
+        if self.refuses and self.refuses in " ".join(argv):
+            raise slurm.SlurmError("not now")
+        self.comments += "".join(f" AdminComment={each[13:]}" for each in argv if each.startswith("admincomment="))
+        self.ran.append(list(argv))
+        return ""
+
+    def look(self, at: timedelta = timedelta(), usd: float = SPENT) -> list[list[str]]:
+        self.ran = []
+        nodes = [slurm.Node(name, frozenset(states.split("+"))) for name, states in self.states.items()]
+        own = {each: ec2.Instance(f"i-{each}", "running", None, NOW, each, None) for each in self.states}
+        self.overspent.look(nodes, own, usd, NOW + at)
+        return self.ran
+
+
+@pytest.fixture
+def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Head:
+    made = Head(tmp_path)
+    monkeypatch.setattr(slurm, "call", made.run)
+    return made
+
+
+def ended(state: str, node: str = "train-1", words: str = WORDS) -> list[str]:
+    return ["scontrol", "update", f"nodename={node}", f"state={state}", f"reason={words}"]
+
+
+COMMENT = ["scontrol", "update", "jobid=7", f"admincomment=run 0: train-1 was lost: {WORDS}"]
+REQUEUE = ["scontrol", "requeue", "7"]
+
+
+def test_a_job_leaves_and_its_node_ends(head: Head) -> None:
+    head.submit("--signal=B:USR1@60")
+    assert head.look(usd=99.99) == []
+    signal = ["scancel", "--batch", "--signal=USR1", "7"]
+    assert head.look() == [ended("power_down_asap"), COMMENT, signal]
+    assert head.look(timedelta(seconds=79), usd=101.0) == []
+    assert head.look(timedelta(seconds=80)) == [REQUEUE]
+    assert head.look(timedelta(seconds=119)) == []
+
+
+@pytest.mark.parametrize("options", [(), ("--no-kill",)], ids=["cannot be requeued", "elastic"])
+def test_a_job_that_does_not_leave_ends_with_its_node(head: Head, options: tuple[str, ...]) -> None:
+    head.submit(*options)
+    head.refuses = "requeue"
+    head.look()
+    head.look(timedelta(seconds=90))
+    assert head.look(timedelta(seconds=120)) == [ended("power_down_force")]
+    assert head.look(timedelta(seconds=125)) == [], "once"
+
+
+@pytest.mark.parametrize(("asked", "seconds"), [(300, 300), (3600, 600)])
+def test_a_job_that_asked_for_more_time_gets_it_up_to_ten_minutes(head: Head, asked: int, seconds: int) -> None:
+    head.submit(f"--signal=B:USR1@{asked}")
+    assert ["scancel", "--batch", "--signal=USR1", "7"] in head.look()
+    assert head.look(timedelta(seconds=seconds - 41)) == []
+    assert head.look(timedelta(seconds=seconds - 40)) == [REQUEUE]
+
+
+def test_idle_nodes_end_at_once_and_those_of_others_stay(head: Head) -> None:
+    """A drained node without a job is powered down by Slurm; one that boots gets no job, because launches wait."""
+    head.states = {
+        "train-1": "IDLE+CLOUD", "train-2": "IDLE+DRAIN+CLOUD", "train-3": "IDLE+POWERING_UP+CLOUD",
+        "train-4": "IDLE+POWERED_DOWN+CLOUD", "block-1": "ALLOCATED+CLOUD", "gone-1": "DOWN+CLOUD",
+    }  # fmt: skip
+    assert head.look() == [ended("power_down_asap")]
+
+
+def test_a_node_that_joins_later_ends_too(head: Head) -> None:
+    head.look()
+    head.states["train-2"] = "ALLOCATED+CLOUD"
+    assert head.look(timedelta(seconds=60)) == [ended("power_down_asap", "train-2")]
+    head.states["train-3"] = "ALLOCATED+CLOUD"
+    assert ended("power_down_force", "train-3") in head.look(timedelta(seconds=180))
+
+
+@pytest.mark.parametrize("cluster", [replace(CLUSTER, stops_nodes=False), replace(CLUSTER, monthly_usd=None)])
+def test_without_the_option_nodes_stay(head: Head, cluster: fleet.Fleet) -> None:
+    head.overspent = overspent.Overspent(cluster)
+    assert head.look(usd=1000.0) == []
+
+
+def test_the_next_month_begins_anew(head: Head) -> None:
+    assert head.look() == [ended("power_down_asap")]
+    assert head.look(timedelta(hours=12), usd=0.0) == []
+    later = WORDS.replace("01-31T12:02", "02-01T12:02")
+    assert head.look(timedelta(hours=24)) == [ended("power_down_asap", words=later)]
+
+
+def test_what_slurm_refuses_is_tried_again(head: Head) -> None:
+    head.refuses = "power_down_asap"
+    assert head.look() == []
+    head.refuses = ""
+    assert head.look(timedelta(seconds=5)) == [ended("power_down_asap")]
