@@ -37,9 +37,8 @@ class End:
     state: str = "power_down_asap"
     """What `scontrol` sets then: power_down_asap, or drain, if a node that is powered down would be launched again in
     the same place."""
-    is_ours: bool = False
-    """The head node ends the node itself, and all others with it: jobs that Slurm cannot requeue, or that continue
-    without the nodes that they lose, end too."""
+    of_all: bool = False
+    """All nodes end: a job that shrinks with its nodes (--no-kill) is requeued too."""
 
 
 def utc(at: datetime) -> str:
@@ -51,30 +50,28 @@ class Watch:
 
     def __init__(self, node: str) -> None:
         self._node = node
-        self._taken = "", ""
+        self._reason = ""
         self._tries = Counter[tuple[str, str]]()
 
     def before(self, end: End, now: datetime, jobs: Sequence[slurm.Running], *, drain: bool = True) -> None:
         """jobs: those that run on the node. drain: false if somebody else has drained it: powering it down would end
         that."""
         left = end.at - now
-        if end.is_ours and left <= timedelta():
-            self.take_away(end.words, "power_down_force")
-        elif drain and left <= end.drain_before:
+        if drain and left <= end.drain_before:
             self.take_away(end.words, end.state)
         for job in jobs:
             script = scripts.text(job)
             if left <= max(SIGNAL_BEFORE, scripts.signal_before(script)):
                 self._announce(job, end, script)
-            if left <= REQUEUE_BEFORE and (end.is_ours or not scripts.shrinks(script)):
-                self._once(job, "requeue", lambda job_id: slurm.job("requeue", job_id))
+            if left <= REQUEUE_BEFORE and (end.of_all or not scripts.shrinks(script)):
+                self._once(job, "requeue", slurm.requeue)
 
     def take_away(self, reason: str, state: str = "power_down_asap") -> None:
-        """Running jobs continue, except with power_down_force."""
-        if self._taken != (reason, state):
+        """Running jobs continue."""
+        if self._reason != reason:
             log.info("%s: %s", self._node, reason)
             slurm.update([self._node], state=state, reason=reason)
-            self._taken = reason, state
+            self._reason = reason
 
     def _announce(self, job: slurm.Running, end: End, script: str) -> None:
         """The comment becomes the reason in the job's result. It also shows that another of the job's nodes, or this

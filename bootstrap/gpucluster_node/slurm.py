@@ -323,6 +323,11 @@ def job(verb: str, job_id: str) -> None:
     call(["scontrol", verb, job_id])
 
 
+def requeue(job_id: str) -> None:
+    """Only a job that has not ended: Slurm would run a completed one again (scontrol's manual, requeue)."""
+    call(["scontrol", "requeue", "incomplete", job_id])
+
+
 def start_now(job_id: str) -> None:
     """Slurm makes a requeued job wait two minutes, until the credentials of its last run are void."""
     call(["scontrol", "update", f"jobid={job_id}", "starttime=now"])

@@ -75,7 +75,7 @@ def check(spec: JobSpec, layout: Layout) -> Iterator[Finding]:
         yield from _container(spec, partition.image if partition else config.software.image, config)
         yield from administrator.check(spec, config)
     yield from _packages(spec)
-    yield from _signal(spec, partition)
+    yield from _signal(spec, partition, layout.config)
     yield from arrays.check(spec)
     yield from slurm_keys.check(spec, partition, config)
     yield from task.check(spec, config)
@@ -236,10 +236,12 @@ def _packages(spec: JobSpec) -> Findings:
             yield Finding((key,), "the ranks run in the environment that `python` names", "install them there")
 
 
-def _signal(spec: JobSpec, partition: Partition | None) -> Findings:
-    """Jobs of spot nodes and of Capacity Blocks also get the signal before EC2 terminates the node."""
+def _signal(spec: JobSpec, partition: Partition | None, config: ClusterConfig) -> Findings:
+    """Jobs of spot nodes and of Capacity Blocks also get the signal before EC2 terminates the node, and others before
+    the budget ends it."""
     ends = partition is not None and partition.purchase in ("spot", "capacity-block")
-    if spec.signal and not spec.time and not ends:
+    budget_ends = config.budget is not None and config.budget.at_limit == "stop-nodes"
+    if spec.signal and not spec.time and not (ends or budget_ends):
         yield Finding(("signal",), "is sent before the time limit, which this job lacks", "add a time, such as 2:00:00")
 
 

@@ -116,18 +116,19 @@ def judge(
     elif whole:
         found["measured"]["framework"] = {**whole, "pairs": pairs} if pairs else whole
         _compare(found, f"{whole['framework']}, {whole['ranks']} ranks", _speed(whole), expected)
-        if pairs and _speed(whole):
-            _pairs(found, pairs, expected, described=not code and expected["compare_nodes"])
+        if pairs and _speed(whole) and not code:
+            _pairs(found, pairs, expected)
     _nccl_tests(found, _LAUNCHERS_LABEL.sub("", nccl_tests), expected)
     return found
 
 
-def _pairs(
-    found: dict[str, Any], pairs: Sequence[slow_nodes.Pair], expected: dict[str, Any], *, described: bool
-) -> None:
-    warnings, lines = slow_nodes.described(pairs) if described else ([], [slow_nodes.range_of(pairs)])
-    found["warnings"] += warnings
-    found["lines"] += lines
+def _pairs(found: dict[str, Any], pairs: Sequence[slow_nodes.Pair], expected: dict[str, Any]) -> None:
+    if expected["compare_nodes"]:
+        warnings, lines = slow_nodes.described(pairs)
+        found["warnings"] += warnings
+        found["lines"] += lines
+    else:
+        found["lines"].append(slow_nodes.range_of(pairs))
     if published := expected["published_for_two"]:
         fast = slow_nodes.fast(pairs)
         _compare(found, "the fastest quarter of the pairs of nodes", fast, {**expected, "published": published})

@@ -36,8 +36,9 @@ class Record:
         """jobs: Slurm's, for which the nodes are launched. again: the launch of a killed program is repeated."""
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / f"{os.getpid()}.json"
-        self._jobs, self._again, self._began = list(jobs), again, datetime.now(timezone.utc).isoformat()
+        self._jobs, self._again, self._began = list(jobs), again, _now()
         self._waits: dict[str, str] = {}
+        self._calls, self._calling = 0, ""
         self._lock = threading.Lock()
         with _one_at_a_time(folder):
             others = {node for each in _alive(folder) for node in each["nodes"]}
@@ -59,6 +60,23 @@ class Record:
                 self._waits |= dict.fromkeys(nodes, why)
                 self._replace()
 
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """While a launch is called for, until its instances have their names. Only then instances without a name may be
+        this program's."""
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._count(-1)
+
+    def _count(self, calls: int) -> None:
+        with self._lock:
+            before, self._calls = self._calls, self._calls + calls
+            if not (before and self._calls):
+                self._calling = _now() if self._calls else ""
+                self._replace()
+
     def close(self) -> None:
         self._path.unlink(missing_ok=True)
         self._held.close()
@@ -72,7 +90,7 @@ class Record:
         new = self._path.with_suffix(".new")
         file = new.open("w")
         fcntl.flock(file, fcntl.LOCK_EX)
-        found = {"began": self._began, "nodes": sorted(self._nodes), "waits": self._waits}
+        found = {"began": self._began, "calling": self._calling, "nodes": sorted(self._nodes), "waits": self._waits}
         json.dump({**found, "jobs": self._jobs, "again": self._again}, file)
         file.flush()
         new.replace(self._path)
@@ -87,6 +105,16 @@ def nodes(folder: Path = FOLDER) -> frozenset[str]:
 def since(folder: Path = FOLDER) -> datetime | None:
     """When the oldest running program started."""
     return min((datetime.fromisoformat(each["began"]) for each in _alive(folder)), default=None)
+
+
+def calling(folder: Path = FOLDER) -> datetime | None:
+    """Since when some running program has called for launches without a pause; None if none does now."""
+    began = (each.get("calling") for each in _alive(folder))
+    return min((datetime.fromisoformat(each) for each in began if each), default=None)
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat()
 
 
 def killed(folder: Path = FOLDER) -> list[dict[str, Any]]:

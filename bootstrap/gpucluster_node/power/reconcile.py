@@ -82,12 +82,13 @@ def decide(
     since: datetime | None = None,
     ended: Mapping[str, str] | None = None,
     free: Collection[str] = (),
+    calling: datetime | None = None,
 ) -> list[Action]:
     """now: in the head node's time zone, like Slurm's times. `words.Snapshot` explains the other arguments."""
     seen.begin(now)
     by_name = {node.name: node for node in nodes}
     snapshot = words.Snapshot(
-        cluster, by_name, words.own(instances, nodes), now, wanted or {}, launching, since, ended or {}, free
+        cluster, by_name, words.own(instances, nodes), now, wanted or {}, launching, since, ended or {}, free, calling
     )
     about_nodes = (_about_node(snapshot, node, seen) for node in nodes)
     about_instances = (_about_instance(snapshot, instance, seen) for instance in instances)
@@ -210,7 +211,7 @@ class Rounds:
         instances = ec2.describe(client("ec2"), cluster)
         self.ledger.update(instances, datetime.now(timezone.utc))
         wanted = self.templates.of(cluster, outdated.partitions(cluster, instances))
-        launching, since = in_flight.nodes(), in_flight.since()
+        launching, since, calling = in_flight.nodes(), in_flight.since(), in_flight.calling()
         nodes = slurm.nodes()
         _forget_launches(nodes)
         own = words.own(instances, nodes)
@@ -225,7 +226,9 @@ class Rounds:
         ask = _ask_once(cluster)
         gone = self.known.ended(nodes, instances, ask, launches)
         free = ended.free(nodes, own, ask, launches)
-        actions = decide(cluster, nodes, instances, self.seen, datetime.now(), wanted, launching, since, gone, free)
+        actions = decide(
+            cluster, nodes, instances, self.seen, datetime.now(), wanted, launching, since, gone, free, calling
+        )
         starts = requeued.to_start(cluster, slurm.requeued(), nodes, datetime.now())
         return explained(actions, ask) + [Action("start_now", job) for job in starts]
 
@@ -255,7 +258,7 @@ def main() -> None:
         cluster,
         spending.Ledger(cluster, spending.prices()),
         announced.Announced(lambda: client("ec2")),
-        overspent.Overspent(cluster),
+        overspent.Overspent(lambda: fleet.load(fleet.NEWEST / "fleet.json")),
         switches.Network(lambda: client("ec2", attempts=1)),
         outdated.Wanted(lambda: client("ssm")),
         labels.Labels(lambda: client("ec2", attempts=1)),

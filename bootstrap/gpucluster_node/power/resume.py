@@ -87,9 +87,10 @@ class Resume:
                 with self._limits.one_at_a_time(group.partition):
                     room = self._limits.room(group.partition, usable)
                     paid = room.of(left, together=together)
-                    found = self._launcher.launch(
-                        paid, usable, keep, together=together, wanted=self._wanted.now, patience=patience
-                    )
+                    with self._record.calling():
+                        found = self._launcher.launch(
+                            paid, usable, keep, together=together, wanted=self._wanted.now, patience=patience
+                        )
                     patience = found.patience if found.is_abandoned else None
                 if found.left or not left:
                     if not self._waits(group.partition, found, left, since):

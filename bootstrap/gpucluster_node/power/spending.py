@@ -64,11 +64,12 @@ class Ledger:
                 each.instance_id: _use(each, now) for each in instances if self._costs(each)
             }
             found = spent(uses, self._prices, now)
+            self.usd = found.usd
             _write(self._path, uses, found, self._per_hour(instances), now)
         except (OSError, ValueError) as error:
             log.error("%s: %s", self._path, error)
             return
-        self._written, self.usd = now, found.usd
+        self._written = now
         self._warn(found.usd, now)
 
     def _known(self, now: datetime) -> dict[str, Use]:

@@ -21,9 +21,9 @@ _WAKING = ("POWERING_UP", "POWER_UP")
 @dataclass(frozen=True)
 class Snapshot:
     """The state of all nodes and instances at one moment. wanted: partition -> its current templates. launching: nodes
-    that ResumePrograms are working on; since: when the oldest of these programs began. ended: nodes whose instance EC2
-    lists as shutting-down or terminated, with that state. free: nodes that Slurm powers down and whose instance is
-    over."""
+    that ResumePrograms are working on; since: when the oldest of these programs began; calling: since when one of them
+    has called for a launch. ended: nodes whose instance EC2 lists as shutting-down or terminated, with that state.
+    free: nodes that Slurm powers down and whose instance is over."""
 
     cluster: fleet.Fleet
     nodes: Mapping[str, slurm.Node]
@@ -34,6 +34,7 @@ class Snapshot:
     since: datetime | None
     ended: Mapping[str, str]
     free: Collection[str]
+    calling: datetime | None = None
 
     def of_node(self, node: slurm.Node) -> states.Words:
         return of_slurm(node), self._of_ec2(node), self._of_node(node)
@@ -76,11 +77,12 @@ class Snapshot:
     def _of_launch(self, instance: ec2.Instance) -> str:
         if not self.launching:
             return states.SETTLED
-        before = self.since is not None and instance.launch_time < self.since - CLOCKS_DIFFER
         if instance.node is None:
-            return states.SETTLED if before else states.BY_PROGRAM
+            is_new = self.calling is not None and instance.launch_time >= self.calling - CLOCKS_DIFFER
+            return states.BY_PROGRAM if is_new else states.SETTLED
         if instance.node not in self.launching:
             return states.SETTLED
+        before = self.since is not None and instance.launch_time < self.since - CLOCKS_DIFFER
         return states.FROM_BEFORE if before else states.BY_PROGRAM
 
 

@@ -47,7 +47,8 @@ def spend(bed: Bed, usd: float) -> None:
     count = math.ceil(usd / USD_PER_HOUR / ((now - begin).total_seconds() / 3600))
     found = json.loads(bed.ssh("cat", FILE))
     found["instances"] |= {f"i-{n}": ["g5.12xlarge", begin.isoformat(), now.isoformat()] for n in range(count)}
-    bed.ssh("sudo", "python3", "-c", f"open({FILE!r}, 'w').write({json.dumps(found)!r})")
+    write = f"import os; open('{FILE}.new', 'w').write({json.dumps(found)!r}); os.replace('{FILE}.new', '{FILE}')"
+    bed.ssh("sudo", "python3", "-c", write)
 
 
 def test_a_job_waits_with_its_checkpoint_until_the_limit_is_raised(poor: Bed) -> None:
@@ -67,7 +68,7 @@ def test_a_job_waits_with_its_checkpoint_until_the_limit_is_raised(poor: Bed) ->
     text = poor.ssh("cat", log)
     assert text.count("checkpoint written") == 2
     assert f" was lost: {SPENT}: it is terminated at " in text
-    wait_for("the cause", lambda: SPENT in poor.gpucluster("why", job_id).stdout, 180)
+    wait_for("the cause", lambda: f"yet: {SPENT}" in poor.gpucluster("why", job_id).stdout, 180)
     status = poor.gpucluster("status").stdout
     assert "warning: the budget is reached, no node is launched, and running nodes are terminated" in status
     assert not poor.instances("compute")

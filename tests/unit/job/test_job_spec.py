@@ -166,6 +166,13 @@ def test_a_signal_needs_no_time_limit_where_ec2_announces_the_end_of_nodes(purch
     assert load(layout, flags={"command": ("true",), "signal": "USR1@600"}).signal == "USR1@600"
 
 
+def test_a_signal_needs_no_time_limit_where_the_budget_ends_nodes() -> None:
+    partition = "partitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]"
+    budget = "budget: {monthly_usd: 5000, email: a@example.com, at_limit: stop-nodes}"
+    layout = expand(loads(f"name: Test\nregion: us-east-1\n{partition}\n{budget}\n"))
+    assert load(layout, flags={"command": ("true",), "signal": "USR1@60"}).signal == "USR1@60"
+
+
 @pytest.mark.parametrize(("nodes", "fits"), [(2, True), (3, False)])
 def test_a_job_whose_nodes_cost_more_than_the_partition_may_is_refused(nodes: int, fits: bool) -> None:
     """As the head node counts: with the most expensive type."""

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -74,8 +75,8 @@ def test_a_repeated_launch_waits_until_the_killed_programs_instance_is_gone(monk
         repeats.look(killed, nodes, {}, left, launching=())
         killed = []
         now = START + timedelta(seconds=seconds)
-        launching, since = (["train-1"], START.replace(tzinfo=UTC)) if started else ([], None)
-        actions = reconcile.decide(CLUSTER, nodes, left, seen, now, launching=launching, since=since)
+        launching, calling = (["train-1"], START.replace(tzinfo=UTC)) if started else ([], None)
+        actions = reconcile.decide(CLUSTER, nodes, left, seen, now, launching=launching, calling=calling)
         assert "down" not in [action.verb for action in actions], f"after {seconds} s"
         if any(action.verb == "terminate" for action in actions):
             assert not started
@@ -126,16 +127,39 @@ def test_marks_of_several_programs_are_separate(tmp_path: Path) -> None:
     assert in_flight.nodes(tmp_path) == frozenset()
 
 
-def test_unnamed_instances_are_terminated_only_while_no_resume_runs() -> None:
+@pytest.mark.parametrize(
+    ("launching", "calling", "ended"),
+    [({"train-7"}, START, []), ({"train-7"}, None, ["i-1"]), (set(), None, ["i-1"])],
+    ids=["may be its instance", "waits for capacity or a limit", "no program"],
+)
+def test_unnamed_instances_are_terminated_only_while_no_launch_is_called_for(
+    launching: set[str], calling: datetime | None, ended: list[str]
+) -> None:
+    """Launches may wait for hours one after another."""
     unnamed = [ec2.Instance("i-1", "pending", None, START.replace(tzinfo=UTC), None, None)]
-    for launching, ended in (({"train-7"}, []), (set(), ["i-1"])):
-        seen = reconcile.Seen()
-        reconcile.decide(CLUSTER, [], unnamed, seen, START, launching=launching)
-        later = reconcile.decide(CLUSTER, [], unnamed, seen, START + timedelta(hours=1), launching=launching)
-        assert [action.name for action in later] == ended
+    seen, called = reconcile.Seen(), calling.replace(tzinfo=UTC) if calling else None
+    for now in (START, START + timedelta(hours=1)):
+        later = reconcile.decide(CLUSTER, [], unnamed, seen, now, launching=launching, since=called, calling=called)
+    assert [action.name for action in later] == ended
 
 
-def test_an_unnamed_instance_older_than_every_resume_is_terminated(tmp_path: Path) -> None:
+def test_a_program_says_whether_it_calls_for_launches(tmp_path: Path) -> None:
+    """Its groups call side by side."""
+    record = in_flight.Record(["train-1", "train-2"], tmp_path)
+    assert in_flight.calling(tmp_path) is None
+    with record.calling():
+        began = in_flight.calling(tmp_path)
+        with record.calling():
+            record.waits(["train-1"], "no capacity")
+        assert began is not None and in_flight.calling(tmp_path) == began
+    assert in_flight.calling(tmp_path) is None
+    with suppress(RuntimeError), record.calling():
+        raise RuntimeError
+    assert in_flight.calling(tmp_path) is None and in_flight.nodes(tmp_path) == {"train-1", "train-2"}
+    record.close()
+
+
+def test_an_unnamed_instance_older_than_every_call_is_terminated(tmp_path: Path) -> None:
     """Programs follow one another on a busy cluster: one of them may always run."""
     assert in_flight.since(tmp_path) is None
     (tmp_path / "1.json").write_text("stale")
@@ -151,7 +175,9 @@ def test_an_unnamed_instance_older_than_every_resume_is_terminated(tmp_path: Pat
     seen = reconcile.Seen()
     for minutes in (0, 2):
         now = START + timedelta(minutes=minutes)
-        actions = reconcile.decide(CLUSTER, [], [old, new], seen, now, launching=["train-7"], since=began)
+        actions = reconcile.decide(
+            CLUSTER, [], [old, new], seen, now, launching=["train-7"], since=began, calling=began
+        )
     assert [(action.verb, action.name) for action in actions] == [("terminate", "i-old")]
     record.close()
     assert in_flight.since(tmp_path) is None

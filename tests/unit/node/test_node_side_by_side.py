@@ -317,7 +317,10 @@ def test_reconcile_ignores_nodes_that_resume_is_launching(world: World, jobs: in
             looks.append(looks[-1] + timedelta(minutes=5))
             instances, states = world.instances(), powering_up(nodes)
             launching = in_flight.nodes(world.folder)
-            done.extend(reconcile.decide(CLUSTER, states, instances, seen, looks[-1], launching=launching))
+            calling = min((each.launch_time for each in instances), default=None)
+            calling = calling if in_flight.calling(world.folder) else None
+            now = looks[-1]
+            done.extend(reconcile.decide(CLUSTER, states, instances, seen, now, launching=launching, calling=calling))
 
     world.meanwhile = look
     run(world, {number: f"train-[{2 * number - 1}-{2 * number}]" for number in range(1, jobs + 1)})

@@ -85,7 +85,7 @@ def test_a_job_gets_its_signal_at_once_and_is_requeued_before_the_end(node: Node
     told = [DOWN, comment("7"), ["scancel", "--batch", "--signal=USR1", "7"], comment("8", 2)]
     assert node.look(118) == told
     assert node.look(113) == [], "once"
-    assert node.look(40) == [["scontrol", "requeue", "7"], ["scontrol", "requeue", "8"]]
+    assert node.look(40) == [["scontrol", "requeue", "incomplete", "7"], ["scontrol", "requeue", "incomplete", "8"]]
     assert node.look(35) == [], "once"
 
 
@@ -94,7 +94,7 @@ def test_a_job_that_another_node_has_told_gets_no_second_signal(node: Node) -> N
     node.metadata[spot.END] = NOTICE
     node.shown["7"] = "JobId=7 JobName=x AdminComment=run 1: train-1 was lost: spot: … Restarts=1\n"
     assert node.look(118) == [DOWN]
-    assert node.look(40) == [["scontrol", "requeue", "7"]]
+    assert node.look(40) == [["scontrol", "requeue", "incomplete", "7"]]
     node.shown["7"] = node.shown["7"].replace("run 1", "run 0")
     assert comment("7", 1) in node.look(38), "the comment of an earlier run does not count"
 
@@ -128,12 +128,14 @@ def test_a_refusal_for_one_job_does_not_affect_the_others(node: Node, refused: s
     node.job("8")
     node.metadata[spot.END], node.refuses = NOTICE, refused
     assert comment("8") in node.look(118)
-    assert ["scontrol", "requeue", "8"] in node.look(40)
+    assert ["scontrol", "requeue", "incomplete", "8"] in node.look(40)
     for before_s in range(35, -60, -5):
         node.look(before_s)
     assert node.asked.count(["scancel", "--batch", "--signal=USR1", "7"]) == 1, "it may have got it"
-    assert node.asked.count(["scontrol", "requeue", "7"]) == (ends.TRIES if refused == "7" else 1), "not for ever"
-    assert node.asked.count(["scontrol", "requeue", "8"]) == 1
+    assert node.asked.count(["scontrol", "requeue", "incomplete", "7"]) == (ends.TRIES if refused == "7" else 1), (
+        "not for ever"
+    )
+    assert node.asked.count(["scontrol", "requeue", "incomplete", "8"]) == 1
 
 
 def test_a_call_to_a_busy_slurm_is_retried(node: Node) -> None:
@@ -141,7 +143,7 @@ def test_a_call_to_a_busy_slurm_is_retried(node: Node) -> None:
     node.metadata[spot.END], node.refuses = NOTICE, "requeue"
     node.look(40)
     node.refuses = ""
-    assert node.look(35) == [["scontrol", "requeue", "7"]]
+    assert node.look(35) == [["scontrol", "requeue", "incomplete", "7"]]
 
 
 def test_the_first_part_of_a_heterogeneous_job_gets_the_signal_and_is_requeued(node: Node) -> None:
@@ -149,7 +151,7 @@ def test_the_first_part_of_a_heterogeneous_job_gets_the_signal_and_is_requeued(n
     node.first_part["8"] = "7"
     node.metadata[spot.END] = NOTICE
     assert node.look(118) == [DOWN, comment("7"), ["scancel", "--batch", "--signal=USR1", "7"]]
-    assert node.look(40) == [["scontrol", "requeue", "7"]]
+    assert node.look(40) == [["scontrol", "requeue", "incomplete", "7"]]
 
 
 def test_a_shell_has_no_script(node: Node) -> None:

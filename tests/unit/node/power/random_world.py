@@ -136,7 +136,7 @@ class World:
         templates = outdated.Wanted(lambda: self, lambda: self.now)
         unfailing: Any = SimpleNamespace(look=lambda *given: None)  # failures in a row: test_node_failing.py
         labelling = labels.Labels(lambda: self, lambda: self.now)
-        budget = overspent.Overspent(CLUSTER)
+        budget = overspent.Overspent(lambda: CLUSTER)
         self.rounds = reconcile.Rounds(CLUSTER, UNCOUNTED, SILENT, budget, PLACES, templates, labelling, unfailing)
 
     # --- time ---

@@ -157,7 +157,7 @@ def test_a_job_leaves_before_a_scheduled_event(head: Head) -> None:
     left = [comment(words), ["scancel", "--batch", "--signal=USR1", "7"]]
     assert head.look(at - timedelta(seconds=299)) == left
     assert head.look(at - timedelta(seconds=41)) == []
-    assert head.look(at - timedelta(seconds=40)) == [["scontrol", "requeue", "7"]]
+    assert head.look(at - timedelta(seconds=40)) == [["scontrol", "requeue", "incomplete", "7"]]
     assert head.look(at - timedelta(seconds=35)) == [], "once"
 
 
@@ -167,7 +167,7 @@ def test_a_job_without_a_signal_is_requeued(head: Head) -> None:
     head.ec2.statuses["event.code", "i-1"] = event("instance-stop", at)
     words = "EC2 plans instance-stop at 2026-01-31T12:01:59Z"
     assert head.look(NOW) == [down(words), comment(words)]
-    assert head.look(at - timedelta(seconds=30)) == [["scontrol", "requeue", "7"]]
+    assert head.look(at - timedelta(seconds=30)) == [["scontrol", "requeue", "incomplete", "7"]]
 
 
 @pytest.mark.parametrize("begins", ["[Completed] ", "[Canceled] "])
@@ -179,7 +179,7 @@ def test_an_event_that_is_over_does_not_count(head: Head, begins: str) -> None:
 def test_an_elastic_job_stays(head: Head) -> None:
     head.submit("--no-kill")
     head.ec2.statuses["event.code", "i-1"] = event("instance-retirement", NOW)
-    assert ["scontrol", "requeue", "7"] not in head.look(NOW)
+    assert ["scontrol", "requeue", "incomplete", "7"] not in head.look(NOW)
 
 
 def test_an_element_of_an_array_is_requeued_alone(head: Head) -> None:
@@ -190,7 +190,7 @@ def test_an_element_of_an_array_is_requeued_alone(head: Head) -> None:
     assert ran[1:] == [
         comment("EC2 plans instance-stop at 2026-01-31T12:00:00Z", "7_3"),
         ["scancel", "--batch", "--signal=USR1", "7_3"],
-        ["scontrol", "requeue", "7_3"],
+        ["scontrol", "requeue", "incomplete", "7_3"],
     ]
 
 
@@ -200,7 +200,7 @@ def test_a_node_that_somebody_drained_stays_drained(head: Head) -> None:
     head.states = "ALLOCATED+CLOUD+DRAIN"
     head.ec2.statuses["event.code", "i-1"] = event("instance-stop", NOW)
     ran = head.look(NOW)
-    assert ["scontrol", "requeue", "7"] in ran
+    assert ["scontrol", "requeue", "incomplete", "7"] in ran
     assert [argv for argv in ran if "nodename=train-1" in argv] == []
 
 
@@ -275,7 +275,7 @@ def test_the_nodes_of_a_capacity_block_are_drained_and_their_job_gets_one_signal
     assert head.look(NOW + timedelta(minutes=20)) == drained
     head.states = "ALLOCATED+CLOUD+DRAIN"
     assert head.look(NOW + timedelta(minutes=20, seconds=5)) == []
-    assert ["scontrol", "requeue", "7"] in head.look(NOW + timedelta(minutes=29, seconds=30))
+    assert ["scontrol", "requeue", "incomplete", "7"] in head.look(NOW + timedelta(minutes=29, seconds=30))
 
 
 @pytest.mark.parametrize(("minutes", "launched"), [(41, True), (40, False), (-1, False)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -194,7 +195,7 @@ def test_a_launch_waits_for_money_and_says_so(
         launched.extend(nodes)
         return launch.Launched()
 
-    record: Any = SimpleNamespace(done=lambda nodes: None)
+    record: Any = SimpleNamespace(done=lambda nodes: None, calling=nullcontext)
     launcher = launch.Launcher(cluster, "x", lambda: None, lambda: clock[0], sleep, lambda nodes, why: said.append(why))
     raised = replace(cluster, partitions=(replace(cluster.partitions[0], max_usd_per_hour=20.0),))
 
