@@ -85,8 +85,8 @@ def test_programs_pass_shellcheck() -> None:
 
 
 def test_no_script_waits_for_the_first_of_several_programs() -> None:
-    """`wait -n` of bash 5.2 misses a program that ends just as it begins to wait: 6 times in 45,000 on two busy cores. A
-    job then waited until the program before it had reached its limit of 15 minutes."""
+    """`wait -n` of bash 5.2 misses a program that ends just as it begins to wait: 6 times in 45,000 on two busy cores.
+    A job then waited until the program before it had reached its limit of 15 minutes."""
     found = [
         path for path in (*SHARED, *STEPS, *BUILDERS, *PROGRAMS) if re.search(r"^\s*wait -n", path.read_text(), re.M)
     ]
