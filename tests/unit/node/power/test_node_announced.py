@@ -6,7 +6,6 @@ botocore parses them, and refuses parameters that EC2 does not have.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,12 +16,11 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from gpucluster_node import ec2, fleet, retry, slurm
 from gpucluster_node.power import announced, limits
+from played_slurm import PlayedSlurm
 
 from gpucluster_job import ending
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
-WIDTHS = (12, 12, 12, 12, 4, 14, 4000, 4000)
-"""Of the columns of slurm.RUNNING_COLUMNS."""
 BLOCK = "cr-0123456789abcdef0"
 
 
@@ -84,32 +82,12 @@ class Ec2:
         )
 
 
-class Head:
+class Head(PlayedSlurm):
     def __init__(self, folder: Path) -> None:
-        self.ec2, self.folder, self.jobs = Ec2(), folder, ""
-        self.comments = ""
+        super().__init__(folder)
+        self.ec2 = Ec2()
         self.states, self.instance_id, self.block = "ALLOCATED+CLOUD", "i-1", ""
-        self.refuses = ""
-        self.ran: list[list[str]] = []
         self.announced = announced.Announced(lambda: self.ec2.client)
-
-    def submit(self, *options: str, nodes: str = "train-1", array: tuple[str, str] = ("7", "N/A")) -> None:
-        script = self.folder / "7.sbatch"
-        script.write_text("".join(["#!/bin/bash\n", *(f"#SBATCH {option}\n" for option in options)]))
-        fields = zip(("7", "N/A", *array, "0", "RUNNING", nodes, str(script)), WIDTHS, strict=True)
-        self.jobs += "".join(f"{text:<{width}}|" for text, width in fields) + "\n"
-
-    def run(self, argv: Sequence[str]) -> str:
-        if argv[0] == "squeue":
-            assert "--nodelist=" not in " ".join(argv), "one question for all nodes"
-            return self.jobs
-        if argv[:4] == ["scontrol", "--oneliner", "show", "job"]:
-            return f"JobId=7 JobName=x {self.comments} Restarts=0\n"
-        if self.refuses and self.refuses in " ".join(argv):
-            raise slurm.SlurmError("not now")
-        self.comments += "".join(f" AdminComment={each[13:]}" for each in argv if each.startswith("admincomment="))
-        self.ran.append(list(argv))
-        return ""
 
     def look(self, at: datetime) -> list[list[str]]:
         self.ran = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,10 +9,9 @@ from pathlib import Path
 import pytest
 from gpucluster_node import ec2, fleet, slurm
 from gpucluster_node.power import overspent
+from played_slurm import PlayedSlurm
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
-WIDTHS = (12, 12, 12, 12, 4, 14, 4000, 4000)
-"""Of the columns of slurm.RUNNING_COLUMNS."""
 PARTITIONS = (
     fleet.Partition("train", 0, 9, "on-demand"),
     fleet.Partition("always", 2, 2, "on-demand"),
@@ -24,31 +22,14 @@ CLUSTER = fleet.Fleet("c", "c.internal", "/c/", PARTITIONS, monthly_usd=100.0, s
 SPENT, WORDS = 100.0, "the budget of 100 USD a month is reached: it is terminated at 2026-01-31T12:02:00Z"
 
 
-class Head:
-    """Slurm with one job, and nodes in service."""
+class Head(PlayedSlurm):
+    """With nodes in service."""
 
     def __init__(self, folder: Path) -> None:
-        self.script, self.jobs, self.comments, self.refuses = folder / "7.sbatch", "", "", ""
+        super().__init__(folder)
         self.states = {"train-1": "ALLOCATED+CLOUD"}
-        self.ran: list[list[str]] = []
         self.cluster = CLUSTER
         self.overspent = overspent.Overspent(lambda: self.cluster)
-
-    def submit(self, *options: str, nodes: str = "train-1") -> None:
-        self.script.write_text("".join(["#!/bin/bash\n", *(f"#SBATCH {option}\n" for option in options)]))
-        fields = zip(("7", "N/A", "7", "N/A", "0", "RUNNING", nodes, str(self.script)), WIDTHS, strict=True)
-        self.jobs += "".join(f"{text:<{width}}|" for text, width in fields) + "\n"
-
-    def run(self, argv: Sequence[str]) -> str:
-        if argv[0] == "squeue":
-            return self.jobs
-        if argv[:4] == ["scontrol", "--oneliner", "show", "job"]:
-            return f"JobId=7 JobName=x {self.comments} Restarts=0\n"
-        if self.refuses and self.refuses in " ".join(argv):
-            raise slurm.SlurmError("not now")
-        self.comments += "".join(f" AdminComment={each[13:]}" for each in argv if each.startswith("admincomment="))
-        self.ran.append(list(argv))
-        return ""
 
     def look(self, at: timedelta = timedelta(), usd: float = SPENT) -> list[list[str]]:
         self.ran = []
