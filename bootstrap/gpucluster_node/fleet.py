@@ -72,6 +72,11 @@ def load(path: Path = BUNDLE / "fleet.json") -> Fleet:
     return parse(json.loads(path.read_text()))
 
 
+def newest() -> Fleet:
+    """Of the newest bundle, for a program that has run for a while."""
+    return load(NEWEST / "fleet.json")
+
+
 def parse(data: dict[str, Any]) -> Fleet:
     return Fleet(**{**data, "partitions": tuple(Partition(**each) for each in data["partitions"])})
 

@@ -4,5 +4,5 @@ readonly ENVIRONMENTS=/home/gpucluster/envs
 
 # gpus_of NAME FOLDER: 1 if the environment is built on nodes with GPUs, else 0; nothing if this cluster has no such environment.
 gpus_of() {
-    awk -v name="$1" '$1 == name { print $3 }' "$2/places"
+    awk -v name="$1" '$1 == name { print $3 }' "$2/partitions"
 }

@@ -107,7 +107,7 @@ def _environments(layout: Layout) -> dict[str, str]:
         "environments/cache": f"{layout.config.software.cache or ''}".rstrip("/") + "\n",
         "environments/packages": f"{layout.config.packages_cache or ''}\n",
     }
-    return own | locks | {"environments/places": "".join(lines)} | kept
+    return own | locks | {"environments/partitions": "".join(lines)} | kept
 
 
 @cache

@@ -13,7 +13,7 @@ from beds import opened
 SUBJECTS = [
     "stacks/storage/beegfs.py",
     "bootstrap/gpucluster_node/beegfs*.py",
-    "bootstrap/gpucluster_node/places.py",
+    "bootstrap/gpucluster_node/locations.py",
     "bootstrap/steps/storage/beegfs*.sh",
     "localcloud/machines/guest/usr/lib/localcloud/beegfs-services",
 ]

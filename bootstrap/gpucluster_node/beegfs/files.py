@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from gpucluster_node.places import COPY_ERRORS, Item, Place, Refused, place, walk
+from gpucluster_node.locations import COPY_ERRORS, Item, Location, Refused, location, walk
 
 OWN = ".gpucluster"
 """A folder at the top of the mount: the list of filled files, so that they are not exported."""
@@ -41,7 +41,7 @@ def shares(items: Iterable[Item], of: int) -> list[list[Item]]:
     return parts
 
 
-def fill(mount: Path, source: Place, address: str, part: int = 0, of: int = 1, owner: str = "") -> list[Item]:
+def fill(mount: Path, source: Location, address: str, part: int = 0, of: int = 1, owner: str = "") -> list[Item]:
     """Raises Refused before copying if the source is empty or does not fit.
 
     Files copied for an `owner` are not listed, because nobody exports them.
@@ -76,7 +76,7 @@ def _make_folders(root: Path, folder: Path, ids: tuple[int, int] | None) -> None
         os.chown(folder, *ids)
 
 
-def _fetch(source: Place, item: Item, target: Path, ids: tuple[int, int] | None) -> None:
+def _fetch(source: Location, item: Item, target: Path, ids: tuple[int, int] | None) -> None:
     """Writes under another name first: a file with its own name is complete."""
     if target.exists() and target.stat().st_size == item.size:
         return
@@ -91,7 +91,7 @@ def _fetch(source: Place, item: Item, target: Path, ids: tuple[int, int] | None)
         new.unlink(missing_ok=True)
 
 
-def export(mount: Path, target: Place, address: str, part: int = 0, of: int = 1) -> list[Item]:
+def export(mount: Path, target: Location, address: str, part: int = 0, of: int = 1) -> list[Item]:
     """Files that the job created or changed. Files that it deleted stay at the target."""
     _require_mount(mount)
     mine = shares(changed(mount), of)[part]
@@ -149,9 +149,9 @@ def main(verb: str, mount: str, address: str, part: str = "0", of: str = "1", ow
     began, share = time.monotonic(), (int(part), int(of))
     try:
         if verb == "fill":
-            done = fill(Path(mount), place(address), address, *share, owner)
+            done = fill(Path(mount), location(address), address, *share, owner)
         else:
-            done = export(Path(mount), place(address), address, *share)
+            done = export(Path(mount), location(address), address, *share)
     except COPY_ERRORS as error:
         raise Refused(f"{address}: {error}") from error
     size, seconds = sum(item.size for item in done) / 2**20, time.monotonic() - began

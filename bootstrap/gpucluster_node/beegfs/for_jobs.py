@@ -28,7 +28,7 @@ from typing import Any
 from gpucluster_node import fleet
 from gpucluster_node.aws import JOB_CREDENTIALS_URL, JOB_CREDENTIALS_VARIABLE
 from gpucluster_node.beegfs import files
-from gpucluster_node.places import Refused
+from gpucluster_node.locations import Refused
 
 STATE = Path("/run/gpucluster/job-ram.json")
 PROGRAM = "/opt/gpucluster/bin/job-ram"
@@ -61,7 +61,7 @@ class Job:
     """Differs between two creations, so that nothing of an earlier one counts for the next."""
 
     @property
-    def told(self) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
         """The variables of beegfs.sh."""
         return {"MANAGEMENT": address(self.nodes[0]), "NUMBER": str(self.number + 1), "GENERATION": self.generation}
 
@@ -98,9 +98,9 @@ def _serve(job: Job) -> None:
     first, until = job.nodes[0], time.monotonic() + READY_S
     if job.number == 0:
         _as(job.user, "rm", "-f", str(job.word / EXPORTED), str(job.word / ENDED))
-        services("management", job.told)
+        services("management", job.variables)
     _await(f"the management service of {first}", lambda: answers(first, MANAGEMENT_PORT), until)
-    services("server", job.told)
+    services("server", job.variables)
     # Only its own node has the certificate for the query.
     if job.number == 0:
         expected = {"meta": len(job.nodes), "storage": len(job.nodes)}
@@ -111,7 +111,7 @@ def mount() -> None:
     job = _held()
     if job is None:
         raise Refused("no file system of this job is here")
-    services("client", job.told)
+    services("client", job.variables)
     own = Path(job.mount, files.OWN)
     own.mkdir(exist_ok=True)
     shutil.chown(own, job.user, job.user)
@@ -128,15 +128,15 @@ def registered(job: Job) -> dict[str, int]:
     """How many servers of each kind have registered. Nothing while management does not answer: one of its ports opens
     later."""
     try:
-        lines = services("list", job.told).splitlines()
+        lines = services("list", job.variables).splitlines()
     except Refused:
         return {}
     return {kind: sum(line.startswith(f"{kind} ") for line in lines) for kind in ("meta", "storage")}
 
 
-def services(verb: str, told: Mapping[str, str] | None = None) -> str:
+def services(verb: str, variables: Mapping[str, str] | None = None) -> str:
     """The output of beegfs.sh. Raises Refused with its last line."""
-    environment = {**os.environ, "FOLDER": RECORDS, **(told or {})}
+    environment = {**os.environ, "FOLDER": RECORDS, **(variables or {})}
     argv = ["bash", str(SERVICES), verb]
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     if done.returncode:
@@ -247,10 +247,10 @@ def _as(user: str, *argv: str) -> None:
 def copy(verb: str, *share: str) -> None:
     """A job's step knows its share from Slurm."""
     known = settings()
-    if place := known[{"fill": "source", "export": "export"}[verb]]:
+    if location := known[{"fill": "source", "export": "export"}[verb]]:
         os.environ.setdefault(JOB_CREDENTIALS_VARIABLE, JOB_CREDENTIALS_URL)
         mine = share or (os.environ.get("SLURM_PROCID", "0"), os.environ.get("SLURM_NTASKS", "1"))
-        print(f"{_name()}: {files.main(verb, known['mount'], place, *mine)}", flush=True)
+        print(f"{_name()}: {files.main(verb, known['mount'], location, *mine)}", flush=True)
 
 
 def main(verb: str, *words: str) -> None:

@@ -20,8 +20,8 @@ from gpucluster_node import fleet, imds
 from gpucluster_node.aws import AWS_ERRORS, client
 from gpucluster_node.head import heads, host_key
 from gpucluster_node.head.volume import INHERITED
+from gpucluster_node.locations import bucket_and_key
 from gpucluster_node.log import start_logging
-from gpucluster_node.places import bucket_and_key
 
 log = logging.getLogger("update")
 ROOT = Path("/opt/gpucluster")

@@ -106,17 +106,17 @@ class Takeover:
     def step(self) -> Move:
         """Checks the volume, takes one action, and returns its name."""
         ec2, ssm = client("ec2"), client("ssm")
-        place, me = fleet.parameter(ssm, self.cluster, "head"), heads.find(ec2, imds.instance_id())
-        attachment = _attachment(ec2, place["volume_id"])
+        head, me = fleet.parameter(ssm, self.cluster, "head"), heads.find(ec2, imds.instance_id())
+        attachment = _attachment(ec2, head["volume_id"])
         other = self._other(ec2, attachment, me)
         wanted = other is not None and heads.is_wanted(me, ssm, self.cluster)
         stuck = other is not None and self._is_stuck(other)
         move = next_move(attachment, other, me, wanted=wanted, stuck=stuck)
-        self._tell(move, place["volume_id"], other if other and move != "attach" else me)
+        self._tell(move, head["volume_id"], other if other and move != "attach" else me)
         if move == "attach":
-            ec2.attach_volume(VolumeId=place["volume_id"], InstanceId=me.instance_id, Device=place["device"])
+            ec2.attach_volume(VolumeId=head["volume_id"], InstanceId=me.instance_id, Device=head["device"])
         elif other:
-            self._send_away(ec2, move, place["volume_id"], other.instance_id)
+            self._send_away(ec2, move, head["volume_id"], other.instance_id)
         self.last = move
         return move
 

@@ -233,10 +233,10 @@ QUICK: Sequence[Check] = (
 _DIAG = """
 systemctl --quiet is-active nvidia-dcgm || { systemctl start nvidia-dcgm && trap 'systemctl stop nvidia-dcgm' EXIT; }
 timeout --kill-after "$1" "$0" dcgmi diag -r 2 &
-trap 'told=yes; kill "$!"' TERM
+trap 'terminated=yes; kill "$!"' TERM
 wait "$!"
 code=$?
-if [ -n "$told" ]; then wait "$!"; code=$?; fi
+if [ -n "$terminated" ]; then wait "$!"; code=$?; fi
 if [ "$code" -eq 137 ]; then systemctl try-restart nvidia-dcgm; fi
 if [ "$code" -eq 137 ] || [ "$code" -eq 124 ]; then echo "dcgmi did not end within $0 s"; fi
 """

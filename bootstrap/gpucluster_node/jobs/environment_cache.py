@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from gpucluster_node.places import bucket_and_key
+from gpucluster_node.locations import bucket_and_key
 
 PART_BYTES = 64 * 2**20
 """An object has at most 10,000 parts; with parts of this size it has up to 600 GiB."""

@@ -37,9 +37,9 @@ class Environment:
     """Why the last attempt failed."""
 
 
-def places(bundle: Path = BUNDLE) -> dict[str, str]:
+def partitions(bundle: Path = BUNDLE) -> dict[str, str]:
     """Environment -> partition."""
-    lines = (line.split() for line in (bundle / "environments/places").read_text().splitlines())
+    lines = (line.split() for line in (bundle / "environments/partitions").read_text().splitlines())
     return {name: partition for name, partition, _ in lines}
 
 
@@ -95,12 +95,12 @@ def describe(name: str, partition: str, jobs: Mapping[str, str]) -> Environment:
 
 def listed() -> list[Environment]:
     jobs = parse_jobs(_run(slurm.jobs_argv("%i %T %j", "--user=root")))
-    return [describe(name, partition, jobs) for name, partition in sorted(places().items())]
+    return [describe(name, partition, jobs) for name, partition in sorted(partitions().items())]
 
 
 def ensure(names: list[str]) -> Iterator[str]:
     """Only one job at a time builds an environment, even if several users request it."""
-    where = places()
+    where = partitions()
     unknown = [name for name in names if name not in where]
     if unknown:
         raise SystemExit(f"error: no environment {unknown[0]!r} in this cluster, there are: {', '.join(sorted(where))}")

@@ -26,7 +26,7 @@ from gpucluster_node import aws_api, fleet, slurm, states
 from gpucluster_node.aws import AWS_ERRORS, client, error_code, error_message
 from gpucluster_node.log import start_logging
 from gpucluster_node.lustre import fsx, hsm, staging, unexported
-from gpucluster_node.lustre.users import Place, State, mounts
+from gpucluster_node.lustre.users import FileSystem, State, mounts
 
 log = logging.getLogger("lustre")
 INTERVAL_S = 5.0
@@ -49,7 +49,7 @@ class LustreError(Exception):
 class Keeper:
     """The file system of one mount. `step` takes the next action and returns at once, except for an export."""
 
-    place: Place
+    file_system: FileSystem
     ask: Callable[[], Mapping[str, Any]]
     """The current request: its entry in storage.json with its SSM parameter: request, links, idle_s."""
     api: Any
@@ -61,20 +61,20 @@ class Keeper:
     def step(self, now: float) -> None:
         if now < self.next_look:
             return
-        state = self.place.state()
+        state = self.file_system.state()
         try:
             following = self._next(state, now)
         except (*AWS_ERRORS, *aws_api.ERRORS, LustreError, staging.StagingError, hsm.LfsError) as error:
-            following = replace(self.place.state(), reason=reason_of(error))
+            following = replace(self.file_system.state(), reason=reason_of(error))
             self.next_look = now + RETRY_S
         self._save(state, following)
 
     def _save(self, before: State, state: State) -> None:
         if (state.phase, state.reason) != (before.phase, before.reason):
             level = logging.WARNING if state.reason else logging.INFO
-            log.log(level, "%s: %s %s %s", self.place.mount, state.file_system_id, state.phase, state.reason)
-        if state != self.place.state():
-            self.place.save(state)
+            log.log(level, "%s: %s %s %s", self.file_system.mount, state.file_system_id, state.phase, state.reason)
+        if state != self.file_system.state():
+            self.file_system.save(state)
 
     def _next(self, state: State, now: float) -> State:
         found = fsx.find(self.api, state.file_system_id) if state.file_system_id else None
@@ -96,7 +96,7 @@ class Keeper:
         return steps[states.LUSTRE.rule(state.phase, _word(state, found)).action]()
 
     def _absent(self) -> State:
-        if not self.place.users():
+        if not self.file_system.users():
             return State()
         self.wanted = self.ask()  # an update may have changed the next one
         return State("creating", secrets.token_hex(8))
@@ -106,22 +106,22 @@ class Keeper:
         known = fsx.tagged(self.api, self.wanted["request"]["Tags"])
         if known:
             return replace(state, file_system_id=known, reason="")
-        if not self.place.users():
+        if not self.file_system.users():
             return State()
         if LUSTRE_MISSING.exists():
             raise LustreError(f"the head node has no Lustre client: {LUSTRE_MISSING.read_text().strip()}")
         wanted = self.ask()
         if wanted["request"] != self.wanted["request"]:
             state = replace(state, token=secrets.token_hex(8))
-            self.place.save(state)
+            self.file_system.save(state)
         self.wanted = wanted
         return replace(state, file_system_id=fsx.create(wanted["request"], state.token), reason="")
 
     def _gone(self, state: State) -> State:
         """Deleted, by this program or somebody else."""
         if state.phase != "deleting":
-            log.warning("%s: somebody has deleted %s", self.place.mount, state.file_system_id)
-            unmount(self.place.mount, by_force=True)
+            log.warning("%s: somebody has deleted %s", self.file_system.mount, state.file_system_id)
+            unmount(self.file_system.mount, by_force=True)
         return State()
 
     def _deleted(self, state: State, found: fsx.FileSystem) -> State:
@@ -131,14 +131,14 @@ class Keeper:
         return state
 
     def _unmount_all(self) -> None:
-        for each in (self.place.mount, private(self.place)):
+        for each in (self.file_system.mount, private(self.file_system)):
             unmount(each, by_force=True)
 
     def _stuck(self, state: State, what: str, why: str) -> State:
         """A failed file system that no job has used has no data: another is created for waiting jobs, once the reason
         could be read."""
         reason = f"{what}: {why or 'FSx gives no reason'}"
-        if state.phase == "ready" or (self.place.users() and state.reason != reason):
+        if state.phase == "ready" or (self.file_system.users() and state.reason != reason):
             raise LustreError(reason)
         fsx.delete(self.api, state.file_system_id)
         return replace(state, phase="deleting", reason=reason)
@@ -152,7 +152,7 @@ class Keeper:
             dns_name=found.dns_name,
             mount_name=found.mount_name,
             version=found.version,
-            mount=self.place.mount,
+            mount=self.file_system.mount,
             for_everybody=",".join(self.wanted["for_everybody"]),
             reason="",
         )
@@ -169,13 +169,13 @@ class Keeper:
         if left:
             fsx.link(self.api, state.file_system_id, left[0], f"{state.token}-{len(links)}")
             return replace(state, reason="")
-        self.place.save(state)  # the mount reads it
-        mount(self.place)
+        self.file_system.save(state)  # the mount reads it
+        mount(self.file_system)
         return replace(state, phase="ready", unused_since=None, reason="")
 
     def _ready(self, state: State, now: float) -> State:
-        mount(self.place)  # the head node may have rebooted since
-        if self.place.users():
+        mount(self.file_system)  # the head node may have rebooted since
+        if self.file_system.users():
             return replace(state, unused_since=None, reason="")
         if state.unused_since is None:
             return replace(state, unused_since=now)
@@ -187,35 +187,35 @@ class Keeper:
         if left := not_exported(self.wanted):
             raise LustreError(f"not deleted: {left}")
         leaving = replace(state, phase="leaving", reason="")
-        self.place.save(leaving)
+        self.file_system.save(leaving)
         # A job that asked before it could read this is seen now; one that asks later waits.
-        if self.place.users():
+        if self.file_system.users():
             return self._stay(leaving)
         try:
             self._look_for_the_last_time()
         except Exception:
-            self.place.save(self._stay(leaving))
+            self.file_system.save(self._stay(leaving))
             raise
         deleting = replace(leaving, phase="deleting")
-        self.place.save(deleting)
+        self.file_system.save(deleting)
         fsx.delete(self.api, state.file_system_id)
         return deleting
 
     def _look_for_the_last_time(self) -> None:
         """Called when only root can change files. Raises LustreError if a file is not in S3."""
-        unmount(self.place.mount)
-        alone = private(self.place)
-        mount(self.place, alone)
+        unmount(self.file_system.mount)
+        alone = private(self.file_system)
+        mount(self.file_system, alone)
         try:
             left = not_exported({**self.wanted, "mount": alone}, export=False)
         finally:
             unmount(alone)
         if left:
-            raise LustreError(f"not deleted: {left.replace(alone, self.place.mount)}")
+            raise LustreError(f"not deleted: {left.replace(alone, self.file_system.mount)}")
 
     def _stay(self, state: State) -> State:
-        unmount(private(self.place))
-        mount(self.place)
+        unmount(private(self.file_system))
+        mount(self.file_system)
         return replace(state, phase="ready", unused_since=None)
 
 
@@ -241,17 +241,17 @@ def not_exported(wanted: Mapping[str, Any], *, export: bool = True) -> str:
     )
 
 
-def private(place: Place) -> str:
+def private(file_system: FileSystem) -> str:
     """Where the head node mounts it when nobody may write to it any more. Only root can enter the folder."""
-    return str(PRIVATE / place.folder.name)
+    return str(PRIVATE / file_system.folder.name)
 
 
-def mount(place: Place, where: str = "") -> None:
+def mount(file_system: FileSystem, where: str = "") -> None:
     """Unmounts it on the head node, at its mount or elsewhere."""
-    if staging.is_mounted(where or place.mount):
+    if staging.is_mounted(where or file_system.mount):
         return
     PRIVATE.mkdir(mode=0o700, parents=True, exist_ok=True)
-    argv = ["bash", str(fleet.BUNDLE / "head.sh"), "job_lustre", place.folder.name, where or place.mount]
+    argv = ["bash", str(fleet.BUNDLE / "head.sh"), "job_lustre", file_system.folder.name, where or file_system.mount]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
@@ -277,24 +277,24 @@ def _ends_well(argv: Sequence[str]) -> bool:
         return False
 
 
-def forget_ended(place: Place, unfinished: Callable[[], set[str]] = slurm.unfinished_jobs) -> None:
+def forget_ended(file_system: FileSystem, unfinished: Callable[[], set[str]] = slurm.unfinished_jobs) -> None:
     """Jobs that have ended without a teardown. Jobs that register during the query to Slurm are not included."""
-    users = place.users()
+    users = file_system.users()
     if users:
-        place.leave(users - unfinished())
+        file_system.leave(users - unfinished())
 
 
 def keepers() -> list[Keeper]:
     cluster, ssm = fleet.load(), client("ssm")
     found = []
     for each in mounts():
-        place = Place.of(each["mount"])
-        place.make()
+        file_system = FileSystem.of(each["mount"])
+        file_system.make()
 
         def ask(entry: Mapping[str, Any] = each) -> Mapping[str, Any]:
             return {**fleet.parameter(ssm, cluster, entry["parameter"]), **entry}
 
-        found.append(Keeper(place, ask, client("fsx")))
+        found.append(Keeper(file_system, ask, client("fsx")))
     return found
 
 
@@ -321,7 +321,7 @@ def _keepers_or_none() -> list[Keeper] | None:
 def keep(keeper: Keeper) -> None:
     while True:
         try:
-            forget_ended(keeper.place)
+            forget_ended(keeper.file_system)
             keeper.step(time.time())
         except (slurm.SlurmError, OSError) as error:
             log.warning("skipped: %s", error)
@@ -330,9 +330,9 @@ def keep(keeper: Keeper) -> None:
 
 def end(keeper: Keeper, *, discard: bool) -> str | None:
     """The id of the file system that is deleted when this returns; None if there was none. Raises LustreError."""
-    place, until = keeper.place, time.monotonic() + END_WITHIN_S
+    file_system, until = keeper.file_system, time.monotonic() + END_WITHIN_S
     ended = None
-    while (state := place.state()).phase != "absent":
+    while (state := file_system.state()).phase != "absent":
         # A file system that was requested when the service ended, before its answer, is found by its tags.
         file_system_id = state.file_system_id or fsx.tagged(keeper.api, keeper.wanted["request"]["Tags"])
         found = fsx.find(keeper.api, file_system_id) if file_system_id else None
@@ -340,15 +340,16 @@ def end(keeper: Keeper, *, discard: bool) -> str | None:
             if state.phase == "creating" and time.monotonic() < until - END_WITHIN_S + LISTED_WITHIN_S:
                 time.sleep(INTERVAL_S)
                 continue
-            place.save(State())
+            file_system.save(State())
             break
         ended = file_system_id
         if time.monotonic() > until:
-            raise LustreError(f"{place.mount}: {ended} is {found.lifecycle} after {END_WITHIN_S / 60:.0f} minutes")
+            after = f"after {END_WITHIN_S / 60:.0f} minutes"
+            raise LustreError(f"{file_system.mount}: {ended} is {found.lifecycle} {after}")
         if found.lifecycle not in ("CREATING", "DELETING"):
             if state.phase in ("ready", "leaving") and not discard and (left := _left(keeper)):
                 raise LustreError(left)
-            place.save(replace(state, phase="deleting", file_system_id=ended))
+            file_system.save(replace(state, phase="deleting", file_system_id=ended))
             keeper._unmount_all()
             fsx.delete(keeper.api, ended)
         time.sleep(INTERVAL_S)
@@ -356,7 +357,7 @@ def end(keeper: Keeper, *, discard: bool) -> str | None:
 
 
 def _left(keeper: Keeper) -> str:
-    mount(keeper.place)
+    mount(keeper.file_system)
     return not_exported(keeper.wanted, export=False)
 
 
@@ -369,7 +370,7 @@ def main() -> None:
         for keeper in keepers():
             ended = end(keeper, discard="--discard" in sys.argv[2:])
             if ended:
-                print(f"{keeper.place.mount}: {ended} is deleted")
+                print(f"{keeper.file_system.mount}: {ended} is deleted")
     except (*AWS_ERRORS, LustreError, staging.StagingError, hsm.LfsError, OSError) as error:
         _service("start")  # the cluster stays
         sys.exit(reason_of(error))

@@ -182,27 +182,27 @@ def data_in(job: Job, mounts: Sequence[str]) -> str:
     return ""
 
 
-def places(job: Job) -> list[users.Place]:
+def file_systems(job: Job) -> list[users.FileSystem]:
     """The file systems in it with `lifetime: jobs`."""
     mounts = (each["mount"] for each in users.mounts())
-    return [users.Place.of(mount) for mount in mounts if job.wanted.names(mount)]
+    return [users.FileSystem.of(mount) for mount in mounts if job.wanted.names(mount)]
 
 
-def wait_for(job: Job, place: users.Place, pause: Callable[[float], None] = pause) -> None:
+def wait_for(job: Job, file_system: users.FileSystem, pause: Callable[[float], None] = pause) -> None:
     """Waits until it exists, which takes minutes for the first job that uses it."""
-    told, parts = None, slurm.parts(job.job_id)
-    place.register(job.job_id, parts)
-    while (state := place.state()).phase != "ready":
-        if told != state.reason:
-            told = state.reason
-            job.keep(lambda folder: results.waits_for(folder, place.mount, state.reason))
+    reported, parts = None, slurm.parts(job.job_id)
+    file_system.register(job.job_id, parts)
+    while (state := file_system.state()).phase != "ready":
+        if reported != state.reason:
+            reported = state.reason
+            job.keep(lambda folder: results.waits_for(folder, file_system.mount, state.reason))
         try:
             pause(WAIT_S)
         except SystemExit:
-            place.leave({job.job_id})
+            file_system.leave({job.job_id})
             raise
-        place.register(job.job_id, parts)
-    place.tell_nodes(job.job_id, state)
+        file_system.register(job.job_id, parts)
+    file_system.tell_nodes(job.job_id, state)
 
 
 def wait_for_end(job_id: str, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -235,15 +235,15 @@ def _exported(job: Job, path: str, mounts: Sequence[str]) -> results.Export:
 def run(verb: str, job: Job) -> str:
     """Returns the error, or ""."""
     if verb == "data-in":
-        for place in places(job):
-            wait_for(job, place)
+        for file_system in file_systems(job):
+            wait_for(job, file_system)
         return unknown(job, lustre_mounts()) or data_in(job, lustre_mounts())
     wait_for_end(job.job_id)
     if verb == "data-out":
         return data_out(job, lustre_mounts())
     # For all file systems: a cancelled job may have lost its script by now.
     for each in users.mounts():
-        users.Place.of(each["mount"]).leave({job.job_id})
+        users.FileSystem.of(each["mount"]).leave({job.job_id})
     return ""
 
 

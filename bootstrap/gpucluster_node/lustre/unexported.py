@@ -28,14 +28,14 @@ def report(
     export: bool,
     run: hsm.Run = hsm.run,
     is_mount: Callable[[str], bool] = staging.is_mounted,
-    is_there: Callable[[str], bool] = lambda mount: users.Place.of(mount).state().phase == "ready",
+    is_there: Callable[[str], bool] = lambda mount: users.FileSystem.of(mount).state().phase == "ready",
 ) -> Iterator[dict[str, Any]]:
     """mounts: from storage.json. A file whose state lfs cannot read counts as not exported.
 
     Raises StagingError if a file system is not mounted, unless it does not exist because no job uses it.
     """
     for mount in mounts:
-        folders = [(mount["mount"] + path).rstrip("/") for path in mount.get("linked", ())]
+        folders = [(mount["mount"] + path).rstrip("/") for path in mount.get("data_repositories", ())]
         with_jobs = mount.get("lifetime") == "jobs"
         if with_jobs and not is_mount(mount["mount"]) and not is_there(mount["mount"]):
             continue

@@ -48,14 +48,14 @@ class State:
 
 
 @dataclass(frozen=True)
-class Place:
+class FileSystem:
     """The file system of one mount."""
 
     mount: str
     folder: Path
 
     @classmethod
-    def of(cls, mount: str, folder: Path = FOLDER) -> Place:
+    def of(cls, mount: str, folder: Path = FOLDER) -> FileSystem:
         return cls(mount, folder / mount.strip("/").replace("/", "-"))
 
     def make(self) -> None:

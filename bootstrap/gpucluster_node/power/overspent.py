@@ -35,7 +35,7 @@ class Overspent:
     _asked: dict[str, str] = field(default_factory=dict)
     """Instance id -> the state that Slurm was asked for."""
     _jobs: dict[str, ends.Watch] = field(default_factory=dict)
-    """By a job's run. Each job is looked at once, whatever its number of nodes."""
+    """Job and run -> the watch that signals and requeues it, once for all of its nodes."""
 
     def look(self, nodes: Sequence[slurm.Node], own: Mapping[str, ec2.Instance], usd: float, now: datetime) -> None:
         """`own`: node -> its instance. `usd`: what the nodes have cost this month."""

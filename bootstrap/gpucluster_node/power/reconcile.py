@@ -258,7 +258,7 @@ def main() -> None:
         cluster,
         spending.Ledger(cluster, spending.prices()),
         announced.Announced(lambda: client("ec2")),
-        overspent.Overspent(lambda: fleet.load(fleet.NEWEST / "fleet.json")),
+        overspent.Overspent(fleet.newest),
         switches.Network(lambda: client("ec2", attempts=1)),
         outdated.Wanted(lambda: client("ssm")),
         labels.Labels(lambda: client("ec2", attempts=1)),

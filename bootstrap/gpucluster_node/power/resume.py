@@ -51,7 +51,7 @@ class Resume:
         cluster: fleet.Fleet,
         launcher: launch.Launcher,
         record: in_flight.Record,
-        load: Callable[[], fleet.Fleet] = lambda: fleet.load(fleet.NEWEST / "fleet.json"),
+        load: Callable[[], fleet.Fleet] = fleet.newest,
     ) -> None:
         """load: returns what the cluster is now."""
         self._cluster, self._launcher, self._record, self._load = cluster, launcher, record, load

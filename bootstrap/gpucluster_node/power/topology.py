@@ -70,14 +70,14 @@ class Topology:
             log.warning("skipped: %s", error)
 
     def _forget(self, nodes: Sequence[slurm.Node], live: Mapping[str, str]) -> None:
-        """Clears the places of instances that are gone."""
+        """Clears the topology of instances that are gone."""
         gone = {name for name, instance_id in self._known.items() if live.get(name) != instance_id}
         left = [node.name for node in nodes if noted(node) and (node.name in gone or node.name not in live)]
         if left:
             slurm.update(left, extra="")
         self._known = {name: each for name, each in self._known.items() if name not in gone}
         instances = set(live.values())
-        self._tries = {each: told for each, told in self._tries.items() if each in instances}
+        self._tries = {each: tries for each, tries in self._tries.items() if each in instances}
 
     def _is_new(self, cluster: fleet.Fleet, node: str, instance: ec2.Instance | None) -> bool:
         """Whether EC2 should be asked about the instance now."""
@@ -95,17 +95,17 @@ class Topology:
             pause_s = min(AGAIN_S * 2**self._failures, LONGEST_S)
             self._failures, self._not_before = self._failures + 1, self._clock() + pause_s
             log.warning(
-                "EC2 did not report the places of %d instances, next try in %.0f s: %s",
+                "EC2 did not report the topology of %d instances, next try in %.0f s: %s",
                 len(asked),
                 pause_s,
                 brief(error),
             )
             return
         self._failures = 0
-        told = parse(answer)
+        found = parse(answer)
         by_path: dict[Path, list[str]] = {}
         for instance_id in asked:
-            by_path.setdefault(told.get(instance_id, ()), []).append(instance_id)
+            by_path.setdefault(found.get(instance_id, ()), []).append(instance_id)
         for path, instances in by_path.items():
             settled = instances if path else [each for each in instances if self._gives_up(each)]
             if path:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import pytest
 from bed import Bed, wait_for
 from beds import opened
+from signalled import Signalled
 from test_changes import rewrite
 
 SUBJECTS = [
@@ -23,7 +24,6 @@ SUBJECTS = [
     "gpucluster/updates/rules.py",
     "stacks/budget.py",
 ]
-PROGRAM = "trap 'echo checkpoint written' USR1; echo up; while :; do sleep 1 & wait $!; done"
 LIMIT_USD, USD_PER_HOUR = 50.0, 5.672
 """The price of the cluster's g5.12xlarge."""
 SPENT = "the budget of 50 USD a month is reached"
@@ -52,28 +52,19 @@ def spend(bed: Bed, usd: float) -> None:
 
 
 def test_a_job_waits_with_its_checkpoint_until_the_limit_is_raised(poor: Bed) -> None:
-    job = poor.submit(
-        "--nodes", "2", "--ntasks-per-node", "1", "--launcher", "srun", "--signal", "USR1@60", "--preflight", "off",
-        "--", "bash", "-c", PROGRAM,
-    )  # fmt: skip
-    job_id, log = job.last["job_id"], f"{job.last['folder']}/log.txt"
-
-    def started(times: int) -> bool:
-        return poor.ssh("sh", "-c", f"cat {log} 2>/dev/null || true").count("] up") >= 2 * times
-
-    wait_for("both ranks", lambda: started(1), 300)
+    job = Signalled.submitted(poor)
+    job.wait_until_started(1, 300)
     wait_for("the count", lambda: "usd" in poor.ssh("sh", "-c", f"cat {FILE} 2>/dev/null || true"), 120)
     spend(poor, 2 * LIMIT_USD)
     wait_for("the end of all nodes", lambda: not poor.instances("compute"), 300)
-    text = poor.ssh("cat", log)
-    assert text.count("checkpoint written") == 2
-    assert f" was lost: {SPENT}: it is terminated at " in text
-    wait_for("the cause", lambda: f"yet: {SPENT}" in poor.gpucluster("why", job_id).stdout, 180)
+    assert job.checkpoints() == 2
+    assert f" was lost: {SPENT}: it is terminated at " in job.text()
+    wait_for("the cause", lambda: f"yet: {SPENT}" in poor.gpucluster("why", job.job_id).stdout, 180)
     status = poor.gpucluster("status").stdout
     assert "warning: the budget is reached, no node is launched, and running nodes are terminated" in status
     assert not poor.instances("compute")
 
     rewrite(poor, f"monthly_usd: {LIMIT_USD}", "monthly_usd: 90000")
     poor.up()
-    wait_for("both ranks again", lambda: started(2), 300)
-    poor.gpucluster("cancel", job_id)
+    job.wait_until_started(2, 300)
+    poor.gpucluster("cancel", job.job_id)

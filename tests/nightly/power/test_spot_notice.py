@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from bed import Bed, wait_for
+from bed import Bed
 from beds import opened
+from signalled import Signalled
 
 SUBJECTS = [
     "bootstrap/gpucluster_node/ends.py",
@@ -22,7 +23,6 @@ SUBJECTS = [
     "gpucluster_job/ending.py",
     "templates/slurm/slurm.conf.j2",
 ]
-PROGRAM = "trap 'echo checkpoint written' USR1; echo up; while :; do sleep 1 & wait $!; done"
 
 
 @pytest.fixture(scope="module")
@@ -42,38 +42,28 @@ def nodes_of(bed: Bed, job_id: str) -> dict[str, str]:
 
 
 def test_a_job_is_requeued_before_ec2_ends_its_node(spot: Bed) -> None:
-    job = spot.submit(
-        "--nodes", "2", "--ntasks-per-node", "1", "--launcher", "srun", "--signal", "USR1@60", "--preflight", "off",
-        "--", "bash", "-c", PROGRAM,
-    )  # fmt: skip
-    job_id, log = job.last["job_id"], f"{job.last['folder']}/log.txt"
-
-    def started(times: int) -> bool:
-        return spot.ssh("sh", "-c", f"cat {log} 2>/dev/null || true").count("] up") >= 2 * times
-
-    wait_for("both ranks", lambda: started(1), 300)
-    before = nodes_of(spot, job_id)
+    job = Signalled.submitted(spot)
+    job.wait_until_started(1, 300)
+    before = nodes_of(spot, job.job_id)
     node, instance = list(before.items())[1]
-    told = spot.localcloud("fault", "add", "interruption", "--instance-id", instance, "--delay-s", "75")
-    assert told.returncode == 0, told.stderr
-    wait_for("both ranks again", lambda: started(2), 240)
-    text = spot.ssh("cat", log)
-    assert text.count("checkpoint written") == 2
-    assert f"error: {node} was lost: spot: EC2 will terminate it at " in text
-    assert node not in nodes_of(spot, job_id)
+    added = spot.localcloud("fault", "add", "interruption", "--instance-id", instance, "--delay-s", "75")
+    assert added.returncode == 0, added.stderr
+    job.wait_until_started(2, 240)
+    assert job.checkpoints() == 2
+    assert f"error: {node} was lost: spot: EC2 will terminate it at " in job.text()
+    assert node not in nodes_of(spot, job.job_id)
 
-    node, instance = list(nodes_of(spot, job_id).items())[1]
+    node, instance = list(nodes_of(spot, job.job_id).items())[1]
     # The head node learns of events once a minute: with fewer seconds it would requeue the job at once.
     event = ("event", "--code", "instance-stop", "--delay-s", "150", "--instance-id", instance)
-    told = spot.localcloud("fault", "add", *event)
-    assert told.returncode == 0, told.stderr
-    wait_for("both ranks a third time", lambda: started(3), 300)
-    text = spot.ssh("cat", log)
-    assert text.count("checkpoint written") == 4
-    assert f"error: {node} was lost: EC2 plans instance-stop at " in text
-    assert instance not in nodes_of(spot, job_id).values()
+    added = spot.localcloud("fault", "add", *event)
+    assert added.returncode == 0, added.stderr
+    job.wait_until_started(3, 300)
+    assert job.checkpoints() == 4
+    assert f"error: {node} was lost: EC2 plans instance-stop at " in job.text()
+    assert instance not in nodes_of(spot, job.job_id).values()
 
-    node, instance = list(nodes_of(spot, job_id).items())[1]
+    node, instance = list(nodes_of(spot, job.job_id).items())[1]
     spot.localcloud("fault", "add", "death", "--instance-id", instance)
-    wait_for("both ranks a fourth time", lambda: started(4), 110)
-    spot.gpucluster("cancel", job_id)
+    job.wait_until_started(4, 110)
+    spot.gpucluster("cancel", job.job_id)

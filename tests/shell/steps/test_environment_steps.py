@@ -19,7 +19,7 @@ def machine(tmp_path: Path) -> Machine:
     recipe.mkdir(exist_ok=True)
     (recipe / "torch.txt").write_text("# imports: torch\ntorch==2.13.0\n")
     (recipe / "cache").write_text(f"{STORE}\n")
-    (recipe / "places").write_text("torch train 1\n")
+    (recipe / "partitions").write_text("torch train 1\n")
     (tmp_path / "envs/.wanted").mkdir(parents=True)
     (tmp_path / "envs/.wanted/torch").symlink_to("../torch-0123")
     (tmp_path / "s3").mkdir()
@@ -137,8 +137,8 @@ def test_the_key_depends_on_the_lock_and_on_gpus(machine: Machine) -> None:
         return machine.run(asked, "environments", "python_env").stdout
 
     keys = [key()]
-    places = machine.root / "bundle/environments/places"
-    places.write_text("torch train 0\n")
+    partitions = machine.root / "bundle/environments/partitions"
+    partitions.write_text("torch train 0\n")
     keys.append(key())
     (machine.root / "bundle/environments/torch.txt").write_text("torch==2.14.0\n")
     keys.append(key())

@@ -21,7 +21,7 @@ def machine(tmp_path: Path) -> Machine:
     for name in ("horovod", "tensorflow"):
         framework = {"horovod": "torch==2.13.0", "tensorflow": "tensorflow==2.15.1"}[name]
         (tmp_path / f"bundle/environments/{name}.txt").write_text(f"horovod==0.28.1\n{framework}\n")
-    (tmp_path / "bundle/environments/places").write_text("horovod train 1\ntensorflow train 0\n")
+    (tmp_path / "bundle/environments/partitions").write_text("horovod train 1\ntensorflow train 0\n")
     library = tmp_path / "environment/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2"
     library.parent.mkdir(parents=True)
     library.touch()

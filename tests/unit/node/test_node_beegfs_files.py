@@ -12,9 +12,9 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from gpucluster_node import places
+from gpucluster_node import locations
 from gpucluster_node.beegfs import files
-from gpucluster_node.places import Folder, Item, Prefix, Refused
+from gpucluster_node.locations import Folder, Item, Prefix, Refused
 from hypothesis import given
 from hypothesis import strategies as st
 from moto import mock_aws
@@ -64,7 +64,7 @@ def put(root: Path, **files: str) -> None:
 
 
 def texts(root: Path) -> dict[str, str]:
-    return {item.name: (root / item.name).read_text() for item in places.walk(root, without=files.OWN)}
+    return {item.name: (root / item.name).read_text() for item in locations.walk(root, without=files.OWN)}
 
 
 def keys(s3: Any) -> dict[str, str]:

@@ -36,9 +36,9 @@ def test_states(envs: Path) -> None:
 
 def test_one_job_at_a_time_makes_it(envs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (envs / "environments").mkdir()
-    (envs / "environments/places").write_text("torch train 1\n")
+    (envs / "environments/partitions").write_text("torch train 1\n")
     monkeypatch.setattr(environments, "LOCK", envs / "lock")
-    monkeypatch.setattr(environments.places, "__defaults__", (envs,))
+    monkeypatch.setattr(environments.partitions, "__defaults__", (envs,))
     queue, called = [""], []
 
     def run(argv: list[str]) -> str:

@@ -15,7 +15,7 @@ from gpucluster_node import aws_api, slurm
 from gpucluster_node.lustre import for_jobs, staging
 from gpucluster_node.lustre import users as lustre_users
 from gpucluster_node.lustre.directives import parse
-from gpucluster_node.lustre.users import Place, State
+from gpucluster_node.lustre.users import FileSystem, State
 
 # boto3 1.34.46, which is Ubuntu 24.04's, refuses a request with LustreConfiguration's MetadataConfiguration.
 REQUEST = {
@@ -38,7 +38,7 @@ class PlayedFsx:
     refuse: str = ""
 
     def call(self, service: str, body: bytes, headers: Mapping[str, str], tries: int) -> str:
-        """In place of `aws_api.call`."""
+        """In file_system of `aws_api.call`."""
         if self.refuse:
             raise aws_api.Refused(400, f"{self.refuse}: You have reached your limit.")
         assert (service, headers["x-amz-target"]) == ("fsx", "AWSSimbaAPIService_v20180301.CreateFileSystem")
@@ -98,12 +98,12 @@ class Stage:
     now: float = 1000.0
 
     @property
-    def place(self) -> Place:
-        return self.keeper.place
+    def file_system(self) -> FileSystem:
+        return self.keeper.file_system
 
     @property
     def state(self) -> State:
-        return self.place.state()
+        return self.file_system.state()
 
     def step(self, times: int = 1, *, seconds: float = 5.0) -> State:
         for _ in range(times):
@@ -112,7 +112,7 @@ class Stage:
         return self.state
 
     def until_ready(self) -> None:
-        self.place.register("7", ["7"])
+        self.file_system.register("7", ["7"])
         for _ in range(12):
             self.step()
             self.fsx.ready()
@@ -122,10 +122,10 @@ class Stage:
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
-    place = Place.of("/data/fsx", tmp_path)
-    place.make()
+    file_system = FileSystem.of("/data/fsx", tmp_path)
+    file_system.make()
     wanted = {"request": REQUEST, "links": LINKS, "idle_s": 600, "for_everybody": ["/", "/results"]}
-    made = Stage(for_jobs.Keeper(place, lambda: dict(wanted), fsx := PlayedFsx()), fsx)
+    made = Stage(for_jobs.Keeper(file_system, lambda: dict(wanted), fsx := PlayedFsx()), fsx)
 
     def look(_: Any, *, export: bool = True) -> str:
         fsx.calls.append("export" if export else "look")
@@ -136,13 +136,13 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     monkeypatch.setattr(for_jobs, "not_exported", look)
     mounts = set[str]()
 
-    def mount(place: Place, where: str = "") -> None:
-        if (where or place.mount) not in mounts:
-            mounts.add(where or place.mount)
-            fsx.calls.append(f"mount {where or place.mount}")
+    def mount(file_system: FileSystem, where: str = "") -> None:
+        if (where or file_system.mount) not in mounts:
+            mounts.add(where or file_system.mount)
+            fsx.calls.append(f"mount {where or file_system.mount}")
 
     def unmount(mounted: str, *, by_force: bool = False) -> None:
-        if mounted in mounts and mounted == place.mount and made.in_use and not by_force:
+        if mounted in mounts and mounted == file_system.mount and made.in_use and not by_force:
             raise for_jobs.LustreError(f"{mounted} is in use")
         if mounted in mounts:
             mounts.remove(mounted)
@@ -164,7 +164,7 @@ def test_no_file_system_is_created_if_the_head_node_cannot_mount_it(
     note = tmp_path / "lustre.missing"
     note.write_text("step=lustre_client line=14: FSx has no Lustre client for kernel 7.0.0-1014-aws of noble\n")
     monkeypatch.setattr(for_jobs, "LUSTRE_MISSING", note)
-    stage.place.register("7", ["7"])
+    stage.file_system.register("7", ["7"])
     stage.step(3)
     assert "create" not in stage.fsx.calls
     assert "no Lustre client for kernel 7.0.0-1014-aws" in stage.state.reason
@@ -181,11 +181,11 @@ def test_it_is_created_linked_one_by_one_and_mounted(stage: Stage) -> None:
 
 def test_it_is_deleted_only_after_the_last_job(stage: Stage) -> None:
     stage.until_ready()
-    stage.place.register("8", ["8"])
-    stage.place.leave({"7"})
+    stage.file_system.register("8", ["8"])
+    stage.file_system.leave({"7"})
     stage.step(10, seconds=600)
     assert stage.state.phase == "ready"
-    stage.place.leave({"8"})
+    stage.file_system.leave({"8"})
     stage.step(2, seconds=300)
     assert stage.state.phase == "ready", "idle for less than idle_s"
     stage.step(2, seconds=300)
@@ -193,7 +193,7 @@ def test_it_is_deleted_only_after_the_last_job(stage: Stage) -> None:
     assert stage.fsx.calls[-6:] == last
     del stage.fsx.systems["fs-1"]
     assert stage.step() == State()
-    stage.place.register("9", ["9"])
+    stage.file_system.register("9", ["9"])
     stage.step(2)
     assert stage.state.file_system_id == "fs-2", "the next has a token of its own"
 
@@ -206,7 +206,7 @@ def test_every_new_file_system_has_the_current_settings(stage: Stage) -> None:
 
 def test_files_that_are_not_in_s3_prevent_its_deletion(stage: Stage) -> None:
     stage.until_ready()
-    stage.place.leave({"7"})
+    stage.file_system.leave({"7"})
     stage.left = "1 of 2 files of /data/fsx are not in S3, such as /data/fsx/x"
     stage.step(3, seconds=600)
     assert (stage.state.phase, stage.state.reason) == ("ready", f"not deleted: {stage.left}")
@@ -221,7 +221,7 @@ def test_files_that_are_not_in_s3_prevent_its_deletion(stage: Stage) -> None:
 
 def test_files_written_during_the_export_are_exported_too(stage: Stage) -> None:
     stage.until_ready()
-    stage.place.leave({"7"})
+    stage.file_system.leave({"7"})
 
     def put() -> None:
         if stage.fsx.calls[-1] == "look":
@@ -236,7 +236,7 @@ def test_files_written_during_the_export_are_exported_too(stage: Stage) -> None:
 
 def test_a_shell_in_it_on_the_head_prevents_its_deletion(stage: Stage) -> None:
     stage.until_ready()
-    stage.place.leave({"7"})
+    stage.file_system.leave({"7"})
     stage.in_use = True
     stage.step(2, seconds=600)
     assert (stage.state.phase, stage.state.reason) == ("ready", "/data/fsx is in use")
@@ -245,21 +245,21 @@ def test_a_shell_in_it_on_the_head_prevents_its_deletion(stage: Stage) -> None:
 
 def test_a_head_that_restarted_during_deletion_checks_again(stage: Stage) -> None:
     stage.until_ready()
-    stage.place.save(replace(stage.state, phase="leaving"))
+    stage.file_system.save(replace(stage.state, phase="leaving"))
     stage.step()
     assert (stage.state.phase, "delete" in stage.fsx.calls) == ("ready", False)
 
 
 def test_a_job_that_starts_during_the_export_prevents_its_deletion(stage: Stage) -> None:
     stage.until_ready()
-    stage.place.leave({"7"})
-    stage.at_look = lambda: stage.place.register("8", ["8"])
+    stage.file_system.leave({"7"})
+    stage.at_look = lambda: stage.file_system.register("8", ["8"])
     stage.step(2, seconds=600)
     assert (stage.state.phase, stage.fsx.calls[-1]) == ("ready", "export")
 
 
 def test_a_refusal_by_fsx_is_reported_and_retried(stage: Stage) -> None:
-    stage.place.register("7", ["7"])
+    stage.file_system.register("7", ["7"])
     stage.fsx.refuse = "ServiceLimitExceeded"
     stage.step(3)
     assert stage.state.reason == "ServiceLimitExceeded: You have reached your limit."
@@ -283,7 +283,7 @@ def test_a_call_that_nobody_answers_is_soon_reported(monkeypatch: pytest.MonkeyP
 
 
 def test_a_retry_uses_the_current_settings(stage: Stage) -> None:
-    stage.place.register("7", ["7"])
+    stage.file_system.register("7", ["7"])
     stage.fsx.refuse = "BadRequest"
     stage.step(3)
     first, stage.fsx.refuse = stage.state.token, ""
@@ -293,17 +293,17 @@ def test_a_retry_uses_the_current_settings(stage: Stage) -> None:
 
 
 def test_without_waiting_jobs_it_is_not_created(stage: Stage) -> None:
-    stage.place.register("7", ["7"])
+    stage.file_system.register("7", ["7"])
     stage.fsx.refuse = "ServiceLimitExceeded"
     stage.step(3)
-    stage.place.leave({"7"})
+    stage.file_system.leave({"7"})
     stage.fsx.refuse = ""
     assert stage.step(2, seconds=60) == State()
 
 
 @pytest.mark.parametrize("nobody_waits", [True, False])
 def test_a_failed_link_is_reported_and_the_file_system_deleted(stage: Stage, nobody_waits: bool) -> None:
-    stage.place.register("7", ["7"])
+    stage.file_system.register("7", ["7"])
     for _ in range(4):
         stage.step()
         stage.fsx.ready()
@@ -312,13 +312,13 @@ def test_a_failed_link_is_reported_and_the_file_system_deleted(stage: Stage, nob
     reason = "FSx cannot link /data with S3: no such bucket"
     assert stage.state.reason == reason
     if nobody_waits:
-        stage.place.leave({"7"})
+        stage.file_system.leave({"7"})
     stage.step(2, seconds=60)
     assert (stage.state.phase, stage.state.reason, stage.fsx.calls[-1]) == ("deleting", reason, "delete")
 
 
 def test_a_file_system_that_fsx_does_not_list_yet_is_not_created_twice(stage: Stage) -> None:
-    stage.place.register("7", ["7"])
+    stage.file_system.register("7", ["7"])
     stage.step(2)
     assert stage.state.file_system_id == "fs-1"
     stage.fsx.systems.clear()
@@ -335,17 +335,17 @@ def test_a_file_system_that_was_deleted_is_created_again(stage: Stage) -> None:
 
 
 def test_registrations_of_forgotten_jobs_are_removed(stage: Stage) -> None:
-    stage.place.register("7", ["7", "8"])
-    stage.place.register("9", ["9"])
+    stage.file_system.register("7", ["7", "8"])
+    stage.file_system.register("9", ["9"])
     text = "7 CANCELLED\n9 RUNNING\n10 COMPLETED\n11 STAGE_OUT\n"
     assert slurm.unfinished(text) == {"9", "11"}
 
     def asked() -> set[str]:
-        stage.place.register("12", ["12"])  # while Slurm is asked
+        stage.file_system.register("12", ["12"])  # while Slurm is asked
         return slurm.unfinished(text)
 
-    for_jobs.forget_ended(stage.place, asked)
-    assert stage.place.users() == {"9", "12"}
+    for_jobs.forget_ended(stage.file_system, asked)
+    assert stage.file_system.users() == {"9", "12"}
 
 
 def test_the_end_of_the_cluster_deletes_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,13 +367,13 @@ def test_the_end_of_the_cluster_finds_a_file_system_without_a_recorded_id(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "sleep", lambda _: stage.fsx.systems.clear())
-    stage.place.save(State("creating", "a"))
+    stage.file_system.save(State("creating", "a"))
     stage.fsx.systems["fs-lost"] = "AVAILABLE"
     assert for_jobs.end(stage.keeper, discard=False) == "fs-lost"
 
 
 def test_a_job_waits_until_it_exists_and_its_nodes_know_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = stage.place.folder / "job"
+    folder = stage.file_system.folder / "job"
     folder.mkdir()
     monkeypatch.setattr(slurm, "parts", lambda _: ["7", "8"])
     monkeypatch.setattr(staging, "as_user", lambda uid, gid, work: work() or True)
@@ -382,16 +382,16 @@ def test_a_job_waits_until_it_exists_and_its_nodes_know_it(stage: Stage, monkeyp
 
     def wait(_: float) -> None:
         told.append(json.loads((folder / "staging.json").read_text()))
-        assert stage.place.users() == {"7"}
+        assert stage.file_system.users() == {"7"}
         stage.step()
         stage.fsx.ready()
 
-    staging.wait_for(job, stage.place, wait)
+    staging.wait_for(job, stage.file_system, wait)
     assert told[0] == {"stage": "in", "path": "/data/fsx", "waits": True, "reason": ""}
     for part in ("7", "8"):
-        assert (stage.place.folder / "mounts" / part).read_text() == "/data/fsx\nfs-1.aws\nabc\n2.15\n"
-    stage.place.leave({"7"})
-    assert not [*(stage.place.folder / "mounts").iterdir(), *(stage.place.folder / "users").iterdir()]
+        assert (stage.file_system.folder / "mounts" / part).read_text() == "/data/fsx\nfs-1.aws\nabc\n2.15\n"
+    stage.file_system.leave({"7"})
+    assert not [*(stage.file_system.folder / "mounts").iterdir(), *(stage.file_system.folder / "users").iterdir()]
 
 
 def test_a_job_uses_what_it_names(tmp_path: Path) -> None:
@@ -405,10 +405,10 @@ def test_a_job_uses_what_it_names(tmp_path: Path) -> None:
 
 
 def test_registrations_come_and_go_while_they_are_read(stage: Stage) -> None:
-    stage.place.register("7", ["7"])
-    users = stage.place.folder / "users"
+    stage.file_system.register("7", ["7"])
+    users = stage.file_system.folder / "users"
     (users / ".8.123").write_text("half")  # of a job that registers
     (users / "9").symlink_to("gone")  # as one that leaves between listing and reading
-    assert stage.place.users() == {"7"}
-    stage.place.leave({"7"})
-    assert stage.place.users() == set()
+    assert stage.file_system.users() == {"7"}
+    stage.file_system.leave({"7"})
+    assert stage.file_system.users() == set()

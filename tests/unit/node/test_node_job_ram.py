@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from gpucluster_node import fleet
 from gpucluster_node.beegfs import for_jobs
-from gpucluster_node.places import Refused
+from gpucluster_node.locations import Refused
 
 SERVICES = """
 echo "$1 management=${MANAGEMENT-} number=${NUMBER-}" >>"$CALLS"

@@ -107,7 +107,7 @@ def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def report(
     mount: Path, lfs: PlayedLfs, *, export: bool = False, mounted: bool = True, there: bool = False, **keys: object
 ) -> list[Entry]:
-    entry = {"mount": str(mount), "type": "fsx-lustre", "linked": ["/results", "/deleted"], **keys}
+    entry = {"mount": str(mount), "type": "fsx-lustre", "data_repositories": ["/results", "/deleted"], **keys}
     return list(on_node.report([entry], export=export, run=lfs, is_mount=lambda _: mounted, is_there=lambda _: there))
 
 

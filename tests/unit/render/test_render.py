@@ -78,7 +78,7 @@ def test_an_environment_is_made_where_the_gpus_are_that_it_is_for() -> None:
     text += "  - {name: new, instance_types: [g5.xlarge], max_nodes: 1}\n"
     text += "  - {name: old, instance_types: [p3.2xlarge], max_nodes: 1, image: ami-0123456789abcdef0}\n"
     files = render.bundle(config.loads(text + "software: {frameworks: [torch, mxnet], cache: s3://mine/envs/}\n"))
-    lines = files["environments/places"].splitlines()
+    lines = files["environments/partitions"].splitlines()
     assert lines == ["mxnet new 1", "mxnet-cpu cpus 0", "torch new 1", "torch-volta old 1"]
     assert files["environments/cache"] == "s3://mine/envs\n"
 

@@ -107,7 +107,7 @@ def test_nodes_are_told_how_long_it_lives_and_not_where_it_is(template_of: Templ
     assert set(parameter) == {"type", "mount", "lifetime", "efa", "version", "request", "links"}
     assert (parameter["lifetime"], parameter["efa"], parameter["version"]) == ("jobs", True, "2.15")
     (mount,) = render.storage(loads(text("scratch-2")))["mounts"]
-    assert (mount["lifetime"], mount["idle_s"], mount["linked"]) == ("jobs", 150, ["/in/", "/kept"])
+    assert (mount["lifetime"], mount["idle_s"], mount["data_repositories"]) == ("jobs", 150, ["/in/", "/kept"])
     (stays,) = render.storage(loads(that_stays("scratch-2")))["mounts"]
     assert mount == stays | {"lifetime": "jobs", "idle_s": 150}
 

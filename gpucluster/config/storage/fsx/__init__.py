@@ -85,7 +85,8 @@ class FsxLustre(Mount):
     def for_nodes(self) -> dict[str, Any]:
         """Folders that are only imported from S3 belong to root."""
         own = [each.path for each in self.data_repositories if each.export or not each.import_]
-        found = super().for_nodes() | {"efa": self.efa, "linked": [each.path for each in self.data_repositories]}
+        paths = [each.path for each in self.data_repositories]
+        found = super().for_nodes() | {"efa": self.efa, "data_repositories": paths}
         found["for_everybody"] += own
         return found | ({"lifetime": "jobs", "idle_s": int(self.idle_minutes * 60)} if self.with_jobs else {})
 

@@ -34,7 +34,7 @@ class Item:
     """Bytes."""
 
 
-class Place(Protocol):
+class Location(Protocol):
     """Reading and writing raise any of COPY_ERRORS."""
 
     def items(self) -> Iterator[Item]: ...
@@ -42,7 +42,7 @@ class Place(Protocol):
     def store(self, source: Path, name: str) -> None: ...
 
 
-def place(address: str) -> Place:
+def location(address: str) -> Location:
     """`s3://bucket/prefix` or an absolute path."""
     return Prefix(address, client("s3")) if address.startswith(S3) else Folder(Path(address))
 
