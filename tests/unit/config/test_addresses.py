@@ -10,7 +10,7 @@ import pytest
 from gpucluster.addresses import S3Uri, in_s3, within
 
 ROOT = Path(__file__).resolve().parents[3]
-HOMES = {"gpucluster/addresses.py", "bootstrap/gpucluster_node/places.py", "gpucluster_train/channels.py"}
+HOMES = {"gpucluster/addresses.py", "bootstrap/gpucluster_node/locations.py", "gpucluster_train/channels.py"}
 """One for each place where code runs: the user's machine, nodes, jobs."""
 ALONE = {"gpucluster_job/packages/cache.py", "gpucluster_job/packages/wheels.py"}
 """Programs that overlay.py runs with `python -I`: they cannot import modules beside them."""

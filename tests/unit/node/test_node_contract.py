@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gpucluster_node import aws, fleet, places
+from gpucluster_node import aws, fleet, locations
 from gpucluster_node.head import update
 from gpucluster_node.jobs import credentials
 
@@ -83,7 +83,7 @@ def test_a_new_bundle_is_installed_as_a_whole(tmp_path: Path) -> None:
 
 
 def test_location_of_an_object() -> None:
-    assert places.bucket_and_key("s3://bucket/a/b.zip") == ("bucket", "a/b.zip")
+    assert locations.bucket_and_key("s3://bucket/a/b.zip") == ("bucket", "a/b.zip")
 
 
 def test_jobs_use_the_address_that_nodes_serve() -> None:
