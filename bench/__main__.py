@@ -14,6 +14,7 @@ from bench import (
     commands,
     crowds,
     environments,
+    first_line,
     jobs,
     listing,
     partitions,
@@ -37,14 +38,15 @@ GROUPS = {
     "shards": shards.figures,
     "jobs": jobs.figures,
     "boots": boots.figures,
+    "first_line": first_line.figures,
     "environments": environments.figures,
     "crowds": crowds.figures,
     "resume": resume.figures,
     "slurmctld": slurmctld.figures,
 }
-SLOW = ("synthesis", "partitions", "shards", "jobs", "boots", "environments", "crowds", "resume", "slurmctld")
-NEED_A_CLUSTER = ("jobs", "boots", "environments", "crowds", "resume", "slurmctld")
+NEED_A_CLUSTER = ("jobs", "boots", "first_line", "environments", "crowds", "resume", "slurmctld")
 """Run where they are named: `jobs` on a cluster that is up, the others in a local cloud that they start."""
+SLOW = ("synthesis", "partitions", "shards", *NEED_A_CLUSTER)
 
 
 def main() -> int:

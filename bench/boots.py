@@ -50,14 +50,27 @@ def _boot(made: Cluster, partition: str) -> tuple[float, float]:
     """Of the partition's node, which boots for a job: seconds in steps, and from its launch to the last of them."""
     made.ssh(f"srun --partition={partition} hostname")  # a job would have its environment built first
     node = f"{partition}-1"
-    log = made.ssh(f"ssh {node} sudo cat /var/log/gpucluster/boot.log")
-    ended = datetime.fromisoformat(_TIME.findall(log)[-1])
-    return sum(map(float, _STEP.findall(log))), (ended - _launched(made, node)).total_seconds()
+    log = _boot_log(made, node)
+    return sum(map(float, _STEP.findall(log))), (_last(log) - launched(made, node)).total_seconds()
 
 
-def _launched(made: Cluster, node: str) -> datetime:
+def ended(made: Cluster, node: str) -> datetime:
+    """When the node's last boot step ended."""
+    return _last(_boot_log(made, node))
+
+
+def launched(made: Cluster, node: str) -> datetime:
+    """When EC2 launched the node's instance."""
     from gpucluster.cluster import tagged_instances
 
     found = tagged_instances.find(made.client("ec2"), role="compute")
-    launched: datetime = next(each["LaunchTime"] for each in found if tagged_instances.node_of(each) == node)
-    return launched
+    time: datetime = next(each["LaunchTime"] for each in found if tagged_instances.node_of(each) == node)
+    return time
+
+
+def _boot_log(made: Cluster, node: str) -> str:
+    return made.ssh(f"ssh {node} sudo cat /var/log/gpucluster/boot.log")
+
+
+def _last(log: str) -> datetime:
+    return datetime.fromisoformat(_TIME.findall(log)[-1])

@@ -1,0 +1,71 @@
+"""From `gpucluster submit` to the first rank's line, on nodes that boot for the job, against the boot of these nodes.
+
+Every turn has a partition of its own, so that its nodes are cold. The job needs no Python environment: the cluster's
+first job would wait for that once. The ranks print the time, so that it does not count how the log reaches the client.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+import sys
+import time
+from dataclasses import dataclass
+
+from bench.boots import ended, launched
+from bench.figures import Figure
+from bench.local_cluster import Cluster, cluster
+
+NODES = 2
+GOAL = 1.3
+PYTHON = "/home/plain"
+FILE = """\
+partitions:
+{rows}software: {{frameworks: [torch]}}
+accounting: off
+monitoring: {{dashboard: false}}
+"""
+ROW = "  - {{name: cold{number}, instance_types: [m6i.large], max_nodes: {nodes}}}\n"
+_PRINTED = re.compile(r"\] (\d{10}\.\d+)")
+
+
+@dataclass(frozen=True)
+class Seconds:
+    to_launch: float
+    boot: float
+    """From the first node's launch to the last node's last boot step."""
+    to_first_line: float
+    """From the end of the boot."""
+
+    @property
+    def whole(self) -> float:
+        return self.to_launch + self.boot + self.to_first_line
+
+
+def figures(runs: int) -> list[Figure]:
+    numbers = range(1, runs + 1)
+    with cluster() as made:
+        made.write(FILE.format(rows="".join(ROW.format(number=each, nodes=NODES) for each in numbers)))
+        made.up()
+        made.ssh(f"sudo mkdir -p {PYTHON}/bin && sudo ln -s /usr/bin/python3 {PYTHON}/bin/python")
+        turns = [_turn(made, f"cold{each}") for each in numbers]
+    whole, boot = (statistics.median(each) for each in ([turn.whole for turn in turns], [turn.boot for turn in turns]))
+    name = f"submit to the first line of {NODES} cold nodes"
+    return [Figure(name, "s", whole, boot, "their boot", GOAL, "30 % more")]
+
+
+def _turn(made: Cluster, partition: str) -> Seconds:
+    began = time.time()
+    shape = ("--partition", partition, "--nodes", str(NODES), "--launcher", "srun", "--python", PYTHON)
+    log = made.run("submit", *shape, "--follow", "--", "date", "+%s.%N")
+    nodes = [f"{partition}-{number}" for number in range(1, NODES + 1)]
+    launch = min(launched(made, node) for node in nodes).timestamp()
+    booted = max(ended(made, node) for node in nodes).timestamp()
+    first = min(map(float, _PRINTED.findall(log)))
+    found = Seconds(launch - began, booted - launch, first - booted)
+    print(
+        f"{partition}: {found.to_launch:.1f} s to the launch, {found.boot:.1f} s for the boot, "
+        f"{found.to_first_line:.1f} s from its end to the first line",
+        file=sys.stderr,
+    )
+    return found
