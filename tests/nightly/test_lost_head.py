@@ -11,6 +11,20 @@ from gpucluster.cluster import local_cloud, stack
 from tests.cloud.played_head import Head
 from tests.cloud.test_update_plan import CLUSTER, gpucluster, said
 
+SUBJECTS = [
+    "gpucluster/cli/changes.py",
+    "gpucluster/cli/head.py",
+    "gpucluster/cli/up.py",
+    "gpucluster/cluster/data_volume.py",
+    "gpucluster/cluster/deployment.py",
+    "gpucluster/cluster/existing.py",
+    "gpucluster/cluster/replacements.py",
+    "gpucluster/updates/record.py",
+    "stacks/cluster.py",
+    "stacks/head.py",
+    "stacks/record.py",
+    "stacks/storage/home.py",
+]
 NAME = "Lost"
 
 

@@ -13,6 +13,14 @@ from gpucluster.cluster import local_cloud, stack
 from tests import warm
 from tests.cloud.played_head import Head
 
+SUBJECTS = [
+    "gpucluster/cluster/budget_stop.py",
+    "gpucluster/cluster/deployment.py",
+    "gpucluster/cli/up.py",
+    "gpucluster/updates/rules.py",
+    "stacks/budget.py",
+    "localcloud/*/budgets.py",
+]
 ACCOUNT = "123456789012"
 NAME = "Spent"
 CLUSTER = f"""

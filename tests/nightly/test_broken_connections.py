@@ -16,6 +16,19 @@ import pytest
 from bed import Bed, wait_for
 from beds import up_without_environments
 
+SUBJECTS = [
+    "gpucluster/head/copying.py",
+    "gpucluster/head/openssh.py",
+    "gpucluster/head/remote.py",
+    "gpucluster/head/streams.py",
+    "gpucluster/head/tunnel.py",
+    "gpucluster/cli/frame/following.py",
+    "gpucluster/cli/reach/sync.py",
+    "gpucluster/cli/reach/tunnel.py",
+    "gpucluster/following/jobs.py",
+    "gpucluster/following/patience.py",
+    "gpucluster/submission/*",
+]
 TAIL = "^tail --bytes"
 """The follower's process on the head node."""
 
