@@ -62,9 +62,9 @@ class Table:
         return list(product(*(words for _, words in self.columns)))
 
 
-OFF, ASKED, BOOTING, UP, SILENT, DRAINED = "off", "asked for", "booting", "up", "silent", "drained"
-LAST_JOB, ENDING, DOWN = "in its last job", "ending", "down"
-DOWN_ENDING, DOWN_OFF = "down and ending", "down and off"
+OFF, ASKED, BOOTING, UP, SILENT, DRAINED = "off", "requested", "booting", "up", "silent", "drained"
+LAST_JOB, ENDING, DOWN = "in its last job", "powering down", "down"
+DOWN_ENDING, DOWN_OFF = "down and powering down", "down and off"
 SLURM = (OFF, ASKED, BOOTING, UP, SILENT, DRAINED, LAST_JOB, ENDING, DOWN, DOWN_ENDING, DOWN_OFF)
 IN_SERVICE = (UP, SILENT, DRAINED, LAST_JOB)
 
@@ -72,14 +72,14 @@ NONE, ENDED, LIVE, BOOT_FAILED, OUTDATED = "none", "ended", "live", "boot failed
 EC2 = (NONE, ENDED, LIVE, BOOT_FAILED, OUTDATED)
 
 LAUNCHING, DUE, ALWAYS_ON, ELSE = "being launched", "may be tried again", "always on", "nothing"
-FREE = "its instance is over"
+FREE = "its instance has terminated"
 """EC2 lists it as terminated, or has launched none, and the node's SuspendProgram has ended."""
 OURS = (LAUNCHING, DUE, FREE, ALWAYS_ON, ELSE)
 IDLE = (DUE, FREE, ALWAYS_ON, ELSE)
 """No ResumeProgram has the node."""
 
 NODE = Table(
-    (("Slurm's node", SLURM), ("its instance", EC2), ("known of the node", OURS)),
+    (("Slurm's node", SLURM), ("its instance", EC2), ("other facts", OURS)),
     (
         Rule((SLURM, EC2, (LAUNCHING,)), "", "its ResumeProgram names its instance, or sets it DOWN"),
         Rule(((OFF,), EC2, (ALWAYS_ON,)), "power_up", "the partition's `min_nodes` are always on", then=(ASKED,)),
@@ -134,16 +134,16 @@ NODE = Table(
 )
 
 UNNAMED, UNKNOWN_NODE = "has no node's name", "of an unknown node"
-SPARE, OWN = "another of its node", "its node's own"
+SPARE, OWN = "a second one of its node", "its node's own"
 NO_NODE = "-"
-FROM_BEFORE, BY_PROGRAM, SETTLED = "from before the launch", "being launched", "nothing"
+FROM_BEFORE, BY_PROGRAM, SETTLED = "launched before the node's current launch", "being launched", "nothing"
 
 _NAMED_SLURM = (*SLURM, NO_NODE)
 INSTANCE = Table(
     (
         ("the instance", (UNNAMED, UNKNOWN_NODE, SPARE, OWN)),
         ("Slurm's node", _NAMED_SLURM),
-        ("known of the instance", (FROM_BEFORE, BY_PROGRAM, SETTLED)),
+        ("other facts", (FROM_BEFORE, BY_PROGRAM, SETTLED)),
     ),
     (
         Rule(

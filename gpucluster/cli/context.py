@@ -24,8 +24,8 @@ def command() -> None:
     """Use a Slurm cluster that GpuCluster did not build. You need an account there and ssh, but no root.
 
     A context is the stored address of such a cluster. The verbs submit, jobs, logs, why, cancel, results, resubmit,
-    status, ssh, shell, cp, sync, fetch and forward use the context of --context NAME, of GPUCLUSTER_CONTEXT, or of
-    `context use`.
+    status, ssh, shell, cp, sync, fetch and forward use the first of these that is given: --context NAME, the
+    cluster file of -c or GPUCLUSTER_CONFIG, GPUCLUSTER_CONTEXT, `context use`.
     """
 
 
@@ -107,7 +107,7 @@ def listed(as_json: bool) -> int:
 @click.argument("name", required=False)
 @click.option("--none", "nothing", is_flag=True, help="Use no context, but the cluster file again.")
 def use(name: str | None, nothing: bool) -> int:
-    """Use the context NAME from now on, in commands without --context and -c."""
+    """Use the context NAME from now on, unless --context, -c, GPUCLUSTER_CONFIG or GPUCLUSTER_CONTEXT is given."""
     from gpucluster.contexts import store
 
     if name and nothing:

@@ -52,7 +52,8 @@ NEEDS = {"aws": ("everything", "up", "AWS"), "local": ("everything", "up", "--lo
 def command(context: CliContext, as_json: bool, require: str | None, node: str | None) -> int:
     """Check whether this machine has what `up` needs, on AWS and with --local, and say how to install what is missing.
 
-    It changes nothing and uses no network. Without --require the exit code is 0, even if something is missing.
+    Without --node it changes nothing and uses no network. Without --require the exit code is 0, even if something is
+    missing.
 
     With --node it runs on that node the checks that run before each job, and, if no job has the node, NVIDIA's
     diagnostics (DCGM), which take minutes. Meanwhile the node is drained. A node whose GPUs fail the diagnostics stays

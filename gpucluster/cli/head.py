@@ -22,13 +22,13 @@ def command() -> None:
     """
 
 
-@command.command(short_help="Replace the head node by a new instance with the same volume.")
+@command.command(short_help="Replace the head node with a new instance and the same volume.")
 @click.option(
     "-y", "--yes", is_flag=True, help="Replace it, even if the files of BeeGFS in the nodes' memory are lost."
 )
 @click.pass_obj
 def replace(context: CliContext, yes: bool) -> int:
-    """Replace the head node by a new instance, which takes over the volume with /home and Slurm's queue and accounts.
+    """Replace the head node with a new instance, which takes over the volume with /home and Slurm's data.
 
     Compute nodes stay, and running jobs continue. For some minutes Slurm does not answer, and programs that use
     /home wait. The replacement is counted in cdk.context.json: commit that file.

@@ -13,11 +13,11 @@ from gpucluster.errors import UsageError
 @click.command()
 @click.pass_obj
 def command(context: CliContext) -> int:
-    """Stop the head node, for example overnight. `gpucluster start` starts it. Pending jobs, accounts and /home stay.
+    """Stop the head node, for example overnight. `gpucluster start` starts it.
 
-    It refuses while compute nodes run, because only the head node terminates them when they are idle. You still pay for
-    disks, file systems, the NAT gateway and endpoints: only `gpucluster down` deletes those. The last line on stdout is
-    JSON.
+    Pending jobs, accounting records and /home stay. It refuses while compute nodes run, because only the head node
+    terminates them when they are idle. You still pay for disks, file systems, the NAT gateway and endpoints: only
+    `gpucluster down` deletes those. The last line on stdout is JSON.
     """
     from gpucluster.cluster import aws, head_power
 

@@ -111,7 +111,7 @@ SECTIONS = {
 @click.option(
     "--project",
     metavar="NAME",
-    help="With --name: the project of the task that this job is a run of.  [default: the folder's name]",
+    help="Project of the task.  [default with --name: the folder's name]",
 )
 @click.option("-N", "--nodes", "--num-nodes", "nodes", type=int, metavar="N", help="Number of nodes.  [default: 1]")
 @job_options
@@ -212,7 +212,7 @@ SECTIONS = {
 @click.option(
     "--hang-timeout",
     metavar="TIME",
-    help="End the job if no rank prints a line for so long, such as 30:00 (minutes:seconds).",
+    help="End the job if for TIME no rank prints a line or writes a file, such as 30:00 (minutes:seconds).",
 )
 @slurm_options
 @click.option(
@@ -258,13 +258,18 @@ def command(
     clean: bool,
     **flags: Any,
 ) -> int:
-    """Submit a job from a file, from options, or from both; options override the file. A pipeline.yaml has several.
+    """Submit a job from a file, from options, or from both; options override the file. A pipeline.yaml describes
+    several jobs.
 
-    The current folder is uploaded, and COMMAND runs in it: as many processes (ranks) on each node as it has GPUs.
+    The folder of JOB.YAML is uploaded, without a JOB.YAML the current folder. COMMAND runs in it: as many processes
+    (ranks) on each node as it has GPUs.
 
     The last line on stdout is JSON: job_id and folder. With --follow the log comes first, and the exit code is 4 if the
-    job failed. A job with a name is skipped if its last run succeeded with the same code, inputs, packages and command:
-    the line then has skipped, and that run's job_id.
+    job failed.
+
+    Jobs with the same --project and --name are runs of one task, which keeps a state between them. A run is skipped if
+    the last one succeeded with the same code, inputs, packages and command: the line then has skipped, and that run's
+    job_id.
     """
     from gpucluster.job.load import is_pipeline
     from gpucluster.submission.prepare import prepare

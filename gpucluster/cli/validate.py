@@ -24,7 +24,7 @@ def command(context: CliContext, file: Path | None, as_json: bool) -> int:
     """Check a cluster file, and list every problem with its line and column. Needs no network and no credentials.
 
     FILE is by default that of -c, or the nearest cluster.yaml; - is stdin. The exit code is 2 if there is an error.
-    Warnings do not change it. Each warning ends with the name of its validator in brackets: to hide its warnings, add
+    Warnings do not change it. Each finding ends with the name of its validator in brackets: to hide its findings, add
     that name to `silence` in the cluster file. docs/validators.md lists all validators.
     """
     path = file or context.config_path

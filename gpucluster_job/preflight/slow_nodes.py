@@ -62,7 +62,7 @@ def _slow(nodes: Sequence[str], pairs: Sequence[Pair]) -> str:
         return ", ".join(f"{pair.gb_per_s:.1f} GB/s with {pair.other(node)}" for pair in pairs if pair.has(node))
 
     said = ", ".join(f"{node} ({speeds(node)})" for node in nodes)
-    left_out = f"`--sbatch-args=--exclude={','.join(nodes)}` runs a job without"
+    left_out = f"`--sbatch-args=--exclude={','.join(nodes)}` leaves {'it' if len(nodes) == 1 else 'them'} out"
     return f"{said} {'is' if len(nodes) == 1 else 'are'} slower than other nodes: {left_out}"
 
 

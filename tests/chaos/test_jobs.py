@@ -100,8 +100,8 @@ def test_a_partition_without_money(row: Row) -> None:
     first.wait_until("started")
     row.begins()
     second = row.submit("--partition", "limited", "--", *counting(1), follow=True)
-    row.follows(second, "the budget of 5 USD an hour of limited is reached: its nodes cost 3.91 USD an hour")
-    row.why(second, "the budget of 5 USD an hour of limited is reached")
+    row.follows(second, "the limit of 5 USD an hour of partition limited is reached: its nodes cost 3.91 USD an hour")
+    row.why(second, "the limit of 5 USD an hour of partition limited is reached")
     row.status("the nodes of limited cost 3.91 of at most 5.00 USD an hour")
     assert first.state == "RUNNING", "no running job ends"
     first.goes_on()

@@ -92,7 +92,7 @@ def test_a_job_with_too_little_capacity(row: Row) -> None:
     row.ends("no node is launched until there is capacity for all 8")
 
 
-@pytest.mark.fault("EC2 launches 3 of 8 nodes for jobs of one node, and then has no capacity")
+@pytest.mark.fault("EC2 launches 3 of 8 nodes for single-node jobs, and then has no capacity")
 def test_capacity_ends_after_three_nodes(row: Row) -> None:
     power_off(row)
     row.fault_add("capacity", "--instance-type", FIRST, "--value", "3")

@@ -9,7 +9,7 @@ from tests.pace.scenarios import play
 
 
 def test_one_call_launches_16_jobs_and_no_node_is_down_or_lost() -> None:
-    found = play("16 jobs of a node")
+    found = play("16 single-node jobs")
     assert found.ended
     assert (found.failures, found.reasons) == ([], [])
     assert (found.leaked, found.launches) == (0, found.wanted)

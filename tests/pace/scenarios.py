@@ -94,7 +94,7 @@ def wave(world: World) -> int:
 
 
 SCENARIOS = {
-    "16 jobs of a node": Scenario(sixteen, 16),
+    "16 single-node jobs": Scenario(sixteen, 16),
     "array of 64": Scenario(array, 64),
     "1 job of 1000 nodes": Scenario(thousand, 1000),
     "two types of three without capacity": Scenario(no_capacity, 16, ("g5.12xlarge", "g6.12xlarge", "g6e.12xlarge")),

@@ -100,7 +100,8 @@ class Limits:
             return UNLIMITED
         highest = max((usd_per_hour.get(each.instance_type, 0.0) for each in templates), default=0.0)
         usd = self._usd_per_hour_now(partition, usd_per_hour, highest)
-        why = f"the budget of {limit:g} USD an hour of {partition} is reached: its nodes cost {usd:.2f} USD an hour"
+        reached = f"the limit of {limit:g} USD an hour of partition {partition} is reached"
+        why = f"{reached}: its nodes cost {usd:.2f} USD an hour"
         free = limit - usd + 1e-9
         return Room(max(0, math.floor(free / highest)) if highest else math.inf, f"{why}, one more {highest:g}")
 

@@ -47,7 +47,7 @@ OPTIONS = (
         "--secrets",
         multiple=True,
         metavar="NAME",
-        help="Environment variable of your shell that the ranks get, but no script and no log; repeatable.",
+        help="Environment variable of your shell for the ranks. No script and no log contains its value; repeatable.",
     ),
     click.option(
         "--workdir",

@@ -40,14 +40,14 @@ OPTIONS = (
         "-d",
         "--dependency",
         metavar="TYPE:JOB_ID",
-        help="Start after other jobs, as sbatch has it: afterok:12,afterany:13.",
+        help="Start after other jobs, in sbatch's syntax: afterok:12,afterany:13.",
     ),
     click.option("-b", "--begin", metavar="TIME", help="Do not start before: 16:00, tomorrow, now+2hours."),
     click.option(
         "-o",
         "--output",
         metavar="FILE",
-        help="Second place for the job's log on the cluster, as sbatch has it: logs/%x-%j.out.",
+        help="Second place for the job's log on the cluster, with sbatch's patterns: logs/%x-%j.out.",
     ),
 )
 

@@ -15,7 +15,7 @@ from gpucluster.layout import Layout, Partition
 
 EXAMPLES = """\b
 Examples:
-  gpucluster shell --gpus 1 --time 2:00:00
+  gpucluster shell --gpus 1 --time 30:00
   gpucluster shell --node train-1
 """
 
@@ -24,7 +24,7 @@ Examples:
 @click.option("--node", metavar="NAME", help="Open it on this node, such as train-1.  [default: any]")
 @click.option("-p", "--partition", metavar="NAME", help="Open it on any node of this partition.  [default: the first]")
 @click.option("--gpus", type=click.IntRange(min=0), default=0, metavar="N", help="GPUs for the shell.  [default: 0]")
-@click.option("--time", metavar="TIME", help="Time limit, such as 2:00:00 (hours:minutes:seconds).  [default: none]")
+@click.option("--time", metavar="TIME", help="Time limit, such as 30:00 (minutes:seconds).  [default: none]")
 @click.pass_obj
 def command(context: CliContext, node: str | None, partition: str | None, gpus: int, time: str | None) -> int:
     """Open a shell on a compute node, with GPUs of its own. The shell is a job, which ends when you leave the shell.

@@ -18,7 +18,8 @@ INTRODUCTION = """\
 Each rule prevents a rejection or a surprise by AWS or Slurm, and names its source.
 
 Each finding ends with the rule's name in brackets. To silence a rule that is wrong for you, add its name to
-cluster.yaml: `silence: [{example}]`. GpuCluster then only counts its findings. The words after a rule's name mean:
+cluster.yaml: `silence: [{example}]`. GpuCluster then hides its findings, and prints only how many.
+The words after a rule's name mean:
 
 - error: `up` refuses the cluster file. warning: `up` continues.
 - form: the rule checks whether a value can be parsed. You cannot silence it.

@@ -50,7 +50,7 @@ def smddp_needs_torch(software: Software, path: Path, config: ClusterConfig) -> 
 
 @validator("smddp-instance-types", f"{SMDDP}: supported instance types")
 def smddp_instance_types(software: Software, path: Path, config: ClusterConfig) -> Findings:
-    """SMDDP has a partition that it runs on: since 2.3.0 its import fails on anything but p3dn, p4d and p4de."""
+    """For SMDDP a partition has types that it runs on: since 2.3.0 the import fails on all but p3dn, p4d and p4de."""
     if "smddp" in software.frameworks and not set(SMDDP_TYPES) & set(_types(config)):
         yield Finding(
             (*path, "frameworks", software.frameworks.index("smddp")),
@@ -61,7 +61,7 @@ def smddp_instance_types(software: Software, path: Path, config: ClusterConfig) 
 
 @validator("mxnet-gpus", CUDA_11)
 def mxnet_gpus(software: Software, path: Path, config: ClusterConfig) -> Findings:
-    """MXNet has a partition whose GPUs CUDA 11.2 supports: none newer than A100 and A10G."""
+    """For MXNet a partition has GPUs that CUDA 11.2 supports: none newer than A100 and A10G."""
     models = {INSTANCE_TYPES[name].gpu_model for name in _types(config)} - {None}
     if "mxnet" in software.frameworks and models and not models & set(CUDA_11_2_GPUS):
         yield Finding(

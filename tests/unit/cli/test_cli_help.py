@@ -131,7 +131,7 @@ def test_help_is_shown_with_a_context(verb: str, capsys: Captured) -> None:
 def test_the_contexts_that_the_help_names_are_those_that_work() -> None:
     context = cli.get_command(click.Context(cli), "context")
     assert context
-    named = re.search(r"The verbs (.+) use the context", " ".join((context.help or "").split()))
+    named = re.search(r"The verbs (.+) use the first", " ".join((context.help or "").split()))
     assert named
     assert set(re.split(r", | and ", named[1])) == WITH_CONTEXT
 

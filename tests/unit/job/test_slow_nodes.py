@@ -45,7 +45,7 @@ def test_a_slow_node_is_named(nodes: int, number: int) -> None:
     (warning,), (line,) = slow_nodes.described(measured_pairs(nodes, {f"train-{number}": 120.0}))
     assert warning.startswith(f"train-{number} (120.0 GB/s with train-")
     assert warning.endswith(
-        f"is slower than other nodes: `--sbatch-args=--exclude=train-{number}` runs a job without; the fastest quarter "
+        f"is slower than other nodes: `--sbatch-args=--exclude=train-{number}` leaves it out; the fastest quarter "
         "of the pairs has 300.0 GB/s or more"
     )
     assert line == "pairs of nodes: 120.0 to 300.0 GB/s bus bandwidth at 1 GiB"
@@ -68,7 +68,7 @@ def test_of_few_nodes_only_a_much_slower_one_is_named(nodes: int, is_named: bool
 def test_several_slow_nodes(slow: dict[str, float], said: list[str]) -> None:
     warnings, _ = slow_nodes.described(measured_pairs(16, slow))
     assert [warning.startswith(text) for warning, text in zip(warnings, said, strict=True)] == [True] * len(said)
-    assert f"are slower than other nodes: `--sbatch-args=--exclude={','.join(slow)}` runs a job without" in warnings[0]
+    assert f"are slower than other nodes: `--sbatch-args=--exclude={','.join(slow)}` leaves them out" in warnings[0]
 
 
 def test_two_nodes_that_are_slow_together_are_no_warning() -> None:

@@ -136,7 +136,7 @@ def cell(words: states.Words, of: states.Words) -> str:
     if set(words) == set(of):
         return "any"
     left = [word for word in of if word not in words]
-    return f"any but {', '.join(left)}" if len(left) < len(words) and len(left) < 4 else "; ".join(words)
+    return f"any except {', '.join(left)}" if len(left) < len(words) and len(left) < 4 else "; ".join(words)
 
 
 def lines(table: Table) -> list[str]:

@@ -99,7 +99,7 @@ def beegfs_only_one(config: ClusterConfig) -> Findings:
     level="warning",
 )
 def beegfs_not_on_spot(storage: BeegfsRam, path: Path, config: ClusterConfig) -> Findings:
-    """Its nodes are not spot instances: with one node, every file that is striped over it is lost."""
+    """Its nodes are not spot instances: if one node is lost, so is every file that is striped over it."""
     for partition in config.partitions:
         if partition.name == storage.partition and partition.purchase == "spot":
             yield Finding(

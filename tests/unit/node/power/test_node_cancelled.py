@@ -118,7 +118,7 @@ def addresses(*nodes: str) -> str:
     return f"nodename={','.join(nodes)} nodeaddr={given}"
 
 
-@pytest.mark.parametrize("job_id", [7, None], ids=["one job", "jobs of one node"])
+@pytest.mark.parametrize("job_id", [7, None], ids=["one job", "single-node jobs"])
 @pytest.mark.parametrize(
     "error",
     [THROTTLED, EXPIRED, UNAVAILABLE, FAULT, LOST],

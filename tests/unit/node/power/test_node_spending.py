@@ -142,7 +142,10 @@ def test_a_partition_has_room_for_nodes_of_its_dearest_type(cluster: fleet.Fleet
     play(up, [instance(1, "train-1")], launching=("train-3",))
     found = room(cluster)
     assert found.nodes == 1, "6 USD, of which train-1 costs 1, train-2 up to 2, and train-3 is not launched yet"
-    assert found.why == "the budget of 6 USD an hour of train is reached: its nodes cost 3.00 USD an hour, one more 2"
+    assert (
+        found.why
+        == "the limit of 6 USD an hour of partition train is reached: its nodes cost 3.00 USD an hour, one more 2"
+    )
     assert room(replace(cluster, partitions=(fleet.Partition("train", 0, 9, "spot"),))).why == ""
 
 
@@ -211,7 +214,7 @@ def test_a_launch_waits_for_money_and_says_so(
     monkeypatch.setattr(program, "_templates_of", lambda partition: tuple(TEMPLATES))
     monkeypatch.setattr(program._joining, "keep", lambda group, instances: None)
     program.one(groups.Group("train", ("train-3", "train-4"), 7))
-    why = "the budget of 6 USD an hour of train is reached: its nodes cost 4.00 USD an hour, one more 2"
+    why = "the limit of 6 USD an hour of partition train is reached: its nodes cost 4.00 USD an hour, one more 2"
     assert said[0] == f"{why}; the head node checks again every 15 s"
     assert not program._templates, "they are read again"
     if ends:
