@@ -27,16 +27,17 @@ Answer = tuple[int, str]
 
 @dataclass
 class Tokens:
-    """Session tokens, each valid for one instance until it expires."""
+    """Session tokens, each valid for one instance until it expires. Each request has a thread of its own."""
 
     clock: Callable[[], float] = time.monotonic
     _granted: dict[str, tuple[str, float]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def grant(self, instance_id: str, ttl_s: int) -> str:
-        now = self.clock()
-        self._granted = {token: grant for token, grant in self._granted.items() if grant[1] > now}
-        token = secrets.token_urlsafe(40)
-        self._granted[token] = (instance_id, now + ttl_s)
+        now, token = self.clock(), secrets.token_urlsafe(40)
+        with self._lock:
+            self._granted = {token: grant for token, grant in self._granted.items() if grant[1] > now}
+            self._granted[token] = (instance_id, now + ttl_s)
         return token
 
     def allow(self, instance_id: str, token: str | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -169,6 +170,14 @@ def test_token_is_good_for_its_instance_until_it_expires() -> None:
     assert not tokens.allow("i-1", None)
     now[0] = 60.0
     assert not tokens.allow("i-1", token)
+
+
+def test_tokens_that_are_granted_at_once_are_all_valid() -> None:
+    """As when 48 nodes boot."""
+    tokens = imds.Tokens()
+    with ThreadPoolExecutor(8) as pool:
+        granted = list(pool.map(lambda _: tokens.grant("i-1", 60), range(4000)))
+    assert [token for token in granted if not tokens.allow("i-1", token)] == []
 
 
 def test_listing_of_a_leaf_and_a_folder_differ() -> None:
