@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import struct
+import subprocess
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -62,6 +63,8 @@ class Agent:
             answer = self._handle(json.loads(line), peer)
         except shares.ShareError as error:
             return {"error": str(error), "retry": error.retry}
+        except (OSError, subprocess.TimeoutExpired) as error:  # of a machine that is busy or has no memory left
+            return {"error": str(error), "retry": True}
         except (ValueError, KeyError, TypeError) as error:
             return {"error": f"request not understood: {error}", "retry": False}
         return {"ok": True, **answer}

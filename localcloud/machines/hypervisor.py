@@ -44,6 +44,7 @@ class NspawnHypervisor:
         self._wheels = wheels
         self._trusted = trusted
         self._machines: dict[str, Machine] = {}
+        self._left = False  # whether something of an ended instance is left on this machine
         self._ends = threading.Lock()  # whether a guest that ended is stopped or terminated
         self._tokens = imds.Tokens()
         ownership.claim(state_dir, cloud_id)
@@ -132,6 +133,20 @@ class NspawnHypervisor:
                 machine.end(hard=False, keep_disk=survives)
 
     def _power_off(self, machine: Machine, agent: Agent | None) -> None:
+        """The instance ends, also if something of it stays on this machine."""
+        try:
+            self._clear(machine, agent)
+        except Exception as error:  # noqa: BLE001 - told on the console; `close` leaves the rest to its owner's id
+            self._left = True
+            machine.say(f"localcloud: not all of this instance was removed: {error}\n{traceback.format_exc()}")
+        with self._ends:
+            if machine.keeps_disk:
+                machine.state = "stopped"
+                machine.gone.set()
+        if not machine.gone.is_set():
+            self._bury(machine)
+
+    def _clear(self, machine: Machine, agent: Agent | None) -> None:
         if agent:
             agent.close()
         cgroups.kill(machine.cgroup)
@@ -141,17 +156,16 @@ class NspawnHypervisor:
         cgroups.remove(machine.cgroup)
         self._volumes.strip(machine.spec.instance_id)
         nspawn.forget(machine.spec.instance_id)
-        with self._ends:
-            if machine.keeps_disk:
-                machine.state = "stopped"
-            else:
-                self._bury(machine)
-            machine.gone.set()
 
     def _bury(self, machine: Machine) -> None:
-        self._volumes.detach_all(machine.spec.instance_id)
-        machine.root.discard()
-        machine.state = "terminated"
+        """Not under `_ends`: it runs programs and deletes a disk, and calls of the API wait for that lock."""
+        try:
+            self._volumes.detach_all(machine.spec.instance_id)
+            machine.root.discard()
+        finally:
+            with self._ends:
+                machine.state = "terminated"
+                machine.gone.set()
 
     def _answer(self, machine: Machine, request: Mapping[str, Any], peer: Peer) -> Mapping[str, object]:
         """Answers only processes of the guest. Others on this machine may have the same user and find the socket in
@@ -202,11 +216,16 @@ class NspawnHypervisor:
 
     def terminate(self, instance_id: str, *, hard: bool = False) -> None:
         machine = self._machines.get(instance_id)
+        if machine is None:
+            return
         with self._ends:
-            if machine and machine.state == "stopped":
-                self._bury(machine)
-            elif machine and not machine.gone.is_set():
+            stopped = machine.state == "stopped"
+            if stopped:
+                machine.state = "shutting-down"
+            elif not machine.gone.is_set():
                 machine.end(hard=hard, keep_disk=False)
+        if stopped:
+            self._bury(machine)
 
     def create_image(self, instance_id: str, image_id: str) -> None:
         machine = self._machines[instance_id]
@@ -301,5 +320,5 @@ class NspawnHypervisor:
         cgroups.remove(ownership.cgroup(self._cloud_id))
         for folder in ("network", "volumes", "images"):  # the consoles stay, for later questions
             shutil.rmtree(self._state_dir / folder, ignore_errors=True)
-        if all(gone):  # otherwise the rest must still be found by its owner's id
+        if all(gone) and not self._left:  # otherwise the rest must still be found by its owner's id
             ownership.release(self._state_dir)

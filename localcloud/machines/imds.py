@@ -36,7 +36,7 @@ class Tokens:
     def grant(self, instance_id: str, ttl_s: int) -> str:
         now, token = self.clock(), secrets.token_urlsafe(40)
         with self._lock:
-            self._granted = {token: grant for token, grant in self._granted.items() if grant[1] > now}
+            self._granted = {each: grant for each, grant in self._granted.items() if grant[1] > now}
             self._granted[token] = (instance_id, now + ttl_s)
         return token
 

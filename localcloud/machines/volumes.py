@@ -86,8 +86,8 @@ class Volumes:
 
     def strip(self, instance_id: str) -> None:
         """Deletes the disks from `furnish` with their contents."""
-        attached = list(self._attached.values())
-        own = [a.volume_id for a in attached if a.instance_id == instance_id and not a.device]
+        with self._lock:
+            own = [a.volume_id for a in self._attached.values() if a.instance_id == instance_id and not a.device]
         for serial in own:
             self.delete(serial)
 
@@ -147,8 +147,10 @@ class Volumes:
                     _show(attachment, Path(f"/proc/{leader}/root/dev"))
 
     def detach_all(self, instance_id: str) -> None:
-        for attachment in [a for a in self._attached.values() if a.instance_id == instance_id]:
-            self.detach(attachment.volume_id)
+        with self._lock:
+            own = [each.volume_id for each in self._attached.values() if each.instance_id == instance_id]
+        for volume_id in own:
+            self.detach(volume_id)
 
     def instance_of(self, volume_id: str) -> str | None:
         attachment = self._attached.get(volume_id)

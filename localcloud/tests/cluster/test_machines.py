@@ -48,6 +48,8 @@ echo user-data-done
 @pytest.fixture(scope="module")
 def guests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guests]:
     with opened(tmp_path_factory.mktemp("wheels"), spec(SERVER, user_data=USER_DATA), spec(CLIENT)) as guests:
+        for host in (SERVER, CLIENT):
+            guests.await_console(instance_id(host), CLOUD_INIT_DONE)
         yield guests
 
 
