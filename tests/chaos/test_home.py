@@ -41,8 +41,8 @@ def full_home(bed: Bed) -> Iterator[None]:
 
 
 def until(file: str) -> list[str]:
-    """A command that ends when a file exists on its node."""
-    return ["bash", "-c", f"echo started; until [ -e {file} ]; do sleep 1; done; echo the answer is 5050"]
+    """A command that ends when a file exists on its node, which may be there from an earlier sitting."""
+    return ["bash", "-c", f"rm -f {file}; echo started; until [ -e {file} ]; do sleep 1; done; echo the answer is 5050"]
 
 
 @pytest.mark.fault("/home is full")
