@@ -68,7 +68,7 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(control_plane: Any, tmp_path: Path) -> Iterator[Cluster]:
+def spent(control_plane: Any, tmp_path: Path) -> Iterator[Cluster]:
     found = Cluster(tmp_path / "cluster.yaml", control_plane)
     found.describe()
     local_cloud.write(
@@ -79,29 +79,29 @@ def cluster(control_plane: Any, tmp_path: Path) -> Iterator[Cluster]:
         found.gpucluster("down", "--yes")
 
 
-def test_a_change_of_the_budget_allows_launches_again_and_keeps_the_action(cluster: Cluster) -> None:
-    with Head(cluster.cloud, NAME):
-        cluster.gpucluster("up")
-        cluster.spend()
-        cluster.describe(usd=80000)
-        assert "if it has stopped launches" not in cluster.gpucluster("up")
-        assert cluster.stopped(), "less money is no reason to go on"
+def test_a_change_of_the_budget_allows_launches_again_and_keeps_the_action(spent: Cluster) -> None:
+    with Head(spent.cloud, NAME):
+        spent.gpucluster("up")
+        spent.spend()
+        spent.describe(usd=80000)
+        assert "if it has stopped launches" not in spent.gpucluster("up")
+        assert spent.stopped(), "less money is no reason to go on"
 
-        cluster.describe(usd=95000)
-        assert "if it has stopped launches, nodes can start again" in cluster.gpucluster("up")
-        assert not cluster.stopped()
-        assert cluster.action()["Status"] == "STANDBY", "it acts again at the new limit"
+        spent.describe(usd=95000)
+        assert "if it has stopped launches, nodes can start again" in spent.gpucluster("up")
+        assert not spent.stopped()
+        assert spent.action()["Status"] == "STANDBY", "it acts again at the new limit"
 
-        cluster.spend()
-        cluster.describe(usd=95000, email="c@d.example")
-        cluster.gpucluster("up")
-        assert not cluster.stopped()
+        spent.spend()
+        spent.describe(usd=95000, email="c@d.example")
+        spent.gpucluster("up")
+        assert not spent.stopped()
 
-        cluster.spend()
-        cluster.describe(usd=95000, email="c@d.example", at_limit="notify")
-        cluster.gpucluster("up")
-        assert not cluster.stopped()
-        cloudformation = cluster.cloud.client("cloudformation")
+        spent.spend()
+        spent.describe(usd=95000, email="c@d.example", at_limit="notify")
+        spent.gpucluster("up")
+        assert not spent.stopped()
+        cloudformation = spent.cloud.client("cloudformation")
         assert stack.status(cloudformation, NAME) == "UPDATE_COMPLETE"
         assert "AWS::IAM::ManagedPolicy" not in [
             event.type for event in stack.events(cloudformation, NAME) if event.status == "DELETE_FAILED"
