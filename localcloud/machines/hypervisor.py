@@ -7,6 +7,7 @@ import socket
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,18 +134,21 @@ class NspawnHypervisor:
                 machine.end(hard=False, keep_disk=survives)
 
     def _power_off(self, machine: Machine, agent: Agent | None) -> None:
-        """The instance ends, also if something of it stays on this machine."""
-        try:
-            self._clear(machine, agent)
-        except Exception as error:  # noqa: BLE001 - told on the console; `close` leaves the rest to its owner's id
-            self._left = True
-            machine.say(f"localcloud: not all of this instance was removed: {error}\n{traceback.format_exc()}")
+        self._remove(machine, partial(self._clear, machine, agent))
         with self._ends:
             if machine.keeps_disk:
                 machine.state = "stopped"
                 machine.gone.set()
-        if not machine.gone.is_set():
-            self._bury(machine)
+                return
+        self._bury(machine)
+
+    def _remove(self, machine: Machine, parts: Callable[[], None]) -> None:
+        """The instance ends also if something of it stays on this machine."""
+        try:
+            parts()
+        except Exception as error:  # noqa: BLE001 - told on the console; `close` leaves the rest to its owner's id
+            self._left = True
+            machine.say(f"localcloud: not all of this instance was removed: {error}\n{traceback.format_exc()}")
 
     def _clear(self, machine: Machine, agent: Agent | None) -> None:
         if agent:
@@ -159,13 +163,11 @@ class NspawnHypervisor:
 
     def _bury(self, machine: Machine) -> None:
         """Not under `_ends`: it runs programs and deletes a disk, and calls of the API wait for that lock."""
-        try:
-            self._volumes.detach_all(machine.spec.instance_id)
-            machine.root.discard()
-        finally:
-            with self._ends:
-                machine.state = "terminated"
-                machine.gone.set()
+        self._remove(machine, partial(self._volumes.detach_all, machine.spec.instance_id))
+        self._remove(machine, machine.root.discard)
+        with self._ends:
+            machine.state = "terminated"
+            machine.gone.set()
 
     def _answer(self, machine: Machine, request: Mapping[str, Any], peer: Peer) -> Mapping[str, object]:
         """Answers only processes of the guest. Others on this machine may have the same user and find the socket in

@@ -45,6 +45,17 @@ def test_an_instance_ends_and_its_console_says_what_is_left(
     assert hypervisor._left, "its owner's id must stay on record"
 
 
+def test_a_disk_that_cannot_be_deleted_is_left_and_the_instance_ends(
+    hypervisor: NspawnHypervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hypervisor, "_clear", lambda *_: None)
+    machine: Any = Machine(keeps_disk=False)
+    machine.root = SimpleNamespace(discard=busy)
+    hypervisor._power_off(machine, None)
+    assert (machine.state, machine.gone.is_set(), hypervisor._left) == ("terminated", True, True)
+    assert "umount: target is busy" in machine.console
+
+
 def test_other_calls_do_not_wait_while_a_disk_is_deleted(hypervisor: NspawnHypervisor) -> None:
     machine: Any = Machine(keeps_disk=False)
     free: list[bool] = []
