@@ -6,6 +6,7 @@ import statistics
 import sys
 import time
 
+from bench.boots import REST
 from bench.figures import Figure
 from bench.local_cluster import Cluster, cluster
 
@@ -13,20 +14,14 @@ SIZES = (16, 48)
 REPEATS = 10
 GONE_WITHIN_S = 900
 WHY = "sinfo --list-reasons --long; tail -n 60 /var/log/gpucluster/power.log"
-FILE = """\
-partitions:
-  - {{name: crowd, instance_types: [m6i.large], max_nodes: {most}}}
-software: {{frameworks: [torch]}}
-accounting: off
-monitoring: {{dashboard: false}}
-"""
+ROW = "  - {{name: crowd, instance_types: [m6i.large], max_nodes: {most}}}\n"
 
 
 def figures(runs: int) -> list[Figure]:
     """runs: of a single node, the floor. Each size runs ten times. Raises RuntimeError if a node does not join, or if
     an instance is left."""
     with cluster() as made:
-        made.write(FILE.format(most=max(SIZES)))
+        made.write("partitions:\n" + ROW.format(most=max(SIZES)) + REST)
         made.up()
         one = statistics.median(_together(made, 1) for _ in range(runs))
         return [_figure(size, [_together(made, size) for _ in range(REPEATS)], one) for size in SIZES]

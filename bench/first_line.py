@@ -12,19 +12,13 @@ import sys
 import time
 from dataclasses import dataclass
 
-from bench.boots import ended, launched
+from bench.boots import REST, ended, launched
 from bench.figures import Figure
 from bench.local_cluster import Cluster, cluster
 
 NODES = 2
 GOAL = 1.3
 PYTHON = "/home/plain"
-FILE = """\
-partitions:
-{rows}software: {{frameworks: [torch]}}
-accounting: off
-monitoring: {{dashboard: false}}
-"""
 ROW = "  - {{name: cold{number}, instance_types: [m6i.large], max_nodes: {nodes}}}\n"
 _PRINTED = re.compile(r"\] (\d{10}\.\d+)")
 
@@ -45,7 +39,7 @@ class Seconds:
 def figures(runs: int) -> list[Figure]:
     numbers = range(1, runs + 1)
     with cluster() as made:
-        made.write(FILE.format(rows="".join(ROW.format(number=each, nodes=NODES) for each in numbers)))
+        made.write("partitions:\n" + "".join(ROW.format(number=each, nodes=NODES) for each in numbers) + REST)
         made.up()
         made.ssh(f"sudo mkdir -p {PYTHON}/bin && sudo ln -s /usr/bin/python3 {PYTHON}/bin/python")
         turns = [_turn(made, f"cold{each}") for each in numbers]

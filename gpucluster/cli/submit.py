@@ -261,8 +261,8 @@ def command(
     """Submit a job from a file, from options, or from both; options override the file. A pipeline.yaml describes
     several jobs.
 
-    The folder of JOB.YAML is uploaded, without a JOB.YAML the current folder. COMMAND runs in it: as many processes
-    (ranks) on each node as it has GPUs.
+    The folder of JOB.YAML is uploaded, or the current folder if there is no JOB.YAML. COMMAND runs in it: as many
+    processes (ranks) on each node as it has GPUs.
 
     The last line on stdout is JSON: job_id and folder. With --follow the log comes first, and the exit code is 4 if the
     job failed.

@@ -46,12 +46,12 @@ def command(
 ) -> int:
     """Create the cluster, or update it to match the cluster file. Without changes it does nothing.
 
-    It first lists what each change does to the cluster. It refuses changes that would lose data. While jobs
-    run, it also refuses changes that terminate their nodes, or that restart or replace the head node, unless you give
-    --drain. Then it shows the price per hour. In a terminal it asks you if the cluster will cost more than before.
+    It first lists what each change does to the cluster. It refuses changes that would lose data. While jobs run, it
+    also refuses changes that terminate their nodes, or that restart or replace the head node, unless you give --drain.
+    Then it shows the price per hour. In a terminal it asks you if the cluster will cost more than before.
 
-    The last line on stdout is a JSON object: name, region, changed, changes, lost_heads (head
-    nodes that somebody had terminated), outputs, seconds.
+    The last line on stdout is a JSON object: name, region, changed, changes, lost_heads (head nodes that somebody had
+    terminated), outputs, seconds.
     """
     from gpucluster.cli import changes
     from gpucluster.cluster.aws import aws_errors
