@@ -37,3 +37,24 @@ def test_efs_is_mounted_through_a_tunnel_that_checks_the_certificate(storage: Be
     host = said.splitlines()[0].partition(" = ")[2].removesuffix(":2049")
     assert sorted(said.splitlines()) == [f"checkHost = {host}", f"connect = {host}:2049", "verifyChain = yes"]
     assert storage.ssh("systemctl", "is-active", "gpucluster-efs-efs").strip() == "active"
+
+
+READS = """
+{
+    systemctl show --property=Id --property=NeedDaemonReload "*" | grep -B 1 "^NeedDaemonReload=yes"
+    systemctl show --property=SourcePath fsx.mount home.mount
+    systemctl is-enabled munge slurmd gpucluster-scratch gpucluster-imds-guard
+    sudo journalctl --boot _PID=1 | grep -c "Reload requested from"
+} | sed -n "s/./read: &/p"
+"""
+
+
+def test_systemd_knows_all_units_of_a_node_after_few_reloads(storage: Bed) -> None:
+    job = storage.submit(
+        "--nodes", "1", "--ntasks-per-node", "1", "--launcher", "srun", "--follow", "--", "bash", "-c", READS,
+        timeout_s=400,
+    )  # fmt: skip
+    assert job.exit_code == 0, job.told + "\n".join(job.log)
+    *known, reloads = [said for line in job.log if (said := line.partition("] read: ")[2])]
+    assert known == ["SourcePath=/etc/fstab"] * 2 + ["enabled"] * 4
+    assert 1 <= int(reloads) <= 8, "20 with one at each service; the CloudWatch agent's own script makes two"

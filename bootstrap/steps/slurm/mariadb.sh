@@ -49,7 +49,7 @@ UNIT
 RequiresMountsFor=/var/lib/mysql
 UNIT
     if ! mountpoint -q "$live"; then
-        systemctl daemon-reload
+        reload_systemd
         systemctl stop mariadb
         systemctl start var-lib-mysql.mount
     fi

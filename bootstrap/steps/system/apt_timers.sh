@@ -8,7 +8,7 @@ step_apt_timers() {
         say "warning: this machine is updating itself: installing packages may have to wait"
     case $ROLE in
     head) systemd-run --quiet --on-active=1h systemctl start apt-daily.timer apt-daily-upgrade.timer ;;
-    compute) systemctl --quiet disable apt-daily.timer apt-daily-upgrade.timer ;;
+    compute) systemctl --quiet --root=/ disable apt-daily.timer apt-daily-upgrade.timer ;;
     esac
     put_file "$mark" 0644 root:root </dev/null
 }

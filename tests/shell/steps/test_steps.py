@@ -241,6 +241,61 @@ def test_service_up_starts_what_has_stopped(machine: Machine) -> None:
     assert restarts(machine) == 2
 
 
+SHOWN = {
+    "a file that systemd has not loaded": ("loaded\nno\n", []),
+    "a file or a drop-in that changed": ("loaded\nyes\n", ["systemctl daemon-reload"]),
+    "a changed drop-in of another unit": ("loaded\nno\n\nloaded\nyes\n", ["systemctl daemon-reload"]),
+    "no file": ("not-found\nno\n", ["systemctl daemon-reload"]),
+}
+"""What `systemctl show --property=LoadState,NeedDaemonReload --value` printed, with systemd 257 on a booted node."""
+
+
+@pytest.mark.parametrize(("shown", "reloads"), SHOWN.values(), ids=SHOWN)
+def test_service_up_reloads_systemd_only_for_what_it_has_not_read(
+    machine: Machine, shown: str, reloads: list[str]
+) -> None:
+    machine.command("systemctl", f"case $1 in is-active|is-enabled) exit 1 ;; show) printf '{shown}' ;; esac")
+    all_read(machine)
+    drop_in = "/etc/systemd/system/other.service.d/x.conf"
+    machine.run(f"service_up unit {drop_in} /etc/unit.conf", "runner", "services").check_returncode()
+    assert machine.calls() == [
+        "systemctl is-active --quiet unit",
+        "systemctl is-enabled --quiet unit",
+        "systemctl --quiet --root=/ enable unit",
+        "systemctl show --property=LoadState,NeedDaemonReload --value unit other.service",
+        *reloads,
+        "systemctl restart unit",
+    ]
+
+
+def all_read(machine: Machine) -> Path:
+    """The stamp of systemd's last reload, made now."""
+    reloaded = machine.root / "var/started/reload"
+    reloaded.parent.mkdir(parents=True, exist_ok=True)
+    reloaded.touch()
+    return reloaded
+
+
+@pytest.mark.parametrize("unit", ["unit", "unit.service"])
+def test_service_up_reloads_systemd_for_a_new_folder_of_drop_ins(machine: Machine, unit: str) -> None:
+    """Ubuntu 24.04's systemd shows NeedDaemonReload=no for a unit that it loaded before the folder was made: fixed in
+    255.11, https://github.com/systemd/systemd/issues/31752."""
+    machine.command("systemctl", "case $1 in is-active) exit 1 ;; show) printf 'loaded\\nno\\n' ;; esac")
+    text = machine.below(source_of("services").read_text(), "/etc/")
+    machine.step("services", text.replace("/var/lib/gpucluster", f"{machine.root}/var"))
+    (machine.root / "etc/systemd/system/unit.service.d").mkdir(parents=True)
+    os.utime(all_read(machine), (0, 0))
+    up = f"service_up {unit} $UNITS/unit.service.d/x.conf"
+    machine.run(f"{up}; {up}", "runner", "services").check_returncode()
+    assert machine.calls().count("systemctl daemon-reload") == 1
+
+
+def test_service_up_reloads_systemd_once_after_a_change_of_fstab(machine: Machine) -> None:
+    machine.command("systemctl", '[ "$1" != is-active ]')
+    machine.run("service_up one; service_up two", "runner", "services").check_returncode()
+    assert machine.calls().count("systemctl daemon-reload") == 1
+
+
 def test_a_service_that_does_not_start_shows_its_programs_output(machine: Machine) -> None:
     machine.command("systemctl", '[ "$1" != restart ]')
     machine.command(
@@ -395,7 +450,7 @@ APT_UNITS = "apt-daily.timer apt-daily-upgrade.timer"
     ("role", "after"),
     [
         ("head", f"systemd-run --quiet --on-active=1h systemctl start {APT_UNITS}"),
-        ("compute", f"systemctl --quiet disable {APT_UNITS}"),
+        ("compute", f"systemctl --quiet --root=/ disable {APT_UNITS}"),
         ("image", None),
     ],
 )
