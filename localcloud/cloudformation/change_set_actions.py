@@ -191,28 +191,29 @@ def _summary(item: ChangeSet) -> dict[str, Any]:
 def execute_change_set(service: Service, region: str, given: Given) -> dict[str, Any]:
     item = find(service, region, given)
     stack = item.stack
-    if item.execution_status != "AVAILABLE":
-        raise InvalidChangeSetStatusError(
-            f"ChangeSet [{item.change_set_id}] cannot be executed in its current status of [{item.status}]"
-        )
-    if item.kind == "UPDATE":
-        require_updatable(stack)
-    rollback_off = bool(given.get("DisableRollback"))
-    settings = {
-        "Capabilities": item.capabilities,
-        "NotificationARNs": item.notification_arns,
-        "RoleARN": item.role_arn,
-        "DisableRollback": rollback_off,
-        "OnStackFailure": item.on_stack_failure,
-    }
-    configure(stack, settings)
-    stack.change_set_id = item.change_set_id
-    item.execution_status = "EXECUTE_COMPLETE"
-    stack.change_sets = {item.name: item}  # executing a change set makes the stack's others obsolete
-    if item.kind == "CREATE":
-        service.create(stack, item.revision, on_failure(settings))
-    else:
-        service.update(stack, item.revision, roll_back=not rollback_off, policy=stack.policy)
+    with stack.lock:  # until its status says that an operation is in progress
+        if item.execution_status != "AVAILABLE":
+            raise InvalidChangeSetStatusError(
+                f"ChangeSet [{item.change_set_id}] cannot be executed in its current status of [{item.status}]"
+            )
+        if item.kind == "UPDATE":
+            require_updatable(stack)
+        rollback_off = bool(given.get("DisableRollback"))
+        settings = {
+            "Capabilities": item.capabilities,
+            "NotificationARNs": item.notification_arns,
+            "RoleARN": item.role_arn,
+            "DisableRollback": rollback_off,
+            "OnStackFailure": item.on_stack_failure,
+        }
+        configure(stack, settings)
+        stack.change_set_id = item.change_set_id
+        item.execution_status = "EXECUTE_COMPLETE"
+        stack.change_sets = {item.name: item}  # executing a change set makes the stack's others obsolete
+        if item.kind == "CREATE":
+            service.create(stack, item.revision, on_failure(settings))
+        else:
+            service.update(stack, item.revision, roll_back=not rollback_off, policy=stack.policy)
     return {}
 
 

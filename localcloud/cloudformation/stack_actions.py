@@ -20,9 +20,10 @@ UPDATABLE = (
 def create_stack(service: Service, region: str, given: Given) -> dict[str, Any]:
     name = str(given["StackName"])
     requests.check_name(name, "stackName")
-    if service.find(region, name) is not None:
-        raise AlreadyExistsError(f"Stack [{name}] already exists")
-    stack = service.add(region, name)
+    with service.lock:
+        if service.find(region, name) is not None:
+            raise AlreadyExistsError(f"Stack [{name}] already exists")
+        stack = service.add(region, name)
     try:
         wanted = revision(service, stack, given)
         Planner(stack, wanted, service.clients, service.imported(region)).plan()
@@ -52,15 +53,16 @@ def on_failure(given: Given) -> str:
 
 def update_stack(service: Service, region: str, given: Given) -> dict[str, Any]:
     stack = service.get(region, str(given["StackName"]))
-    require_updatable(stack)
-    wanted = revision(service, stack, given)
-    changes = Planner(stack, wanted, service.clients, service.imported(region)).plan()
-    if not changes and same_otherwise(stack, wanted):
-        raise ValidationError("No updates are to be performed.")
-    configure(stack, given)
-    stack.policy = given.get("StackPolicyBody") or stack.policy
-    policy = given.get("StackPolicyDuringUpdateBody") or stack.policy
-    service.update(stack, wanted, roll_back=not given.get("DisableRollback"), policy=policy)
+    with stack.lock:  # until its status says that an update is in progress
+        require_updatable(stack)
+        wanted = revision(service, stack, given)
+        changes = Planner(stack, wanted, service.clients, service.imported(region)).plan()
+        if not changes and same_otherwise(stack, wanted):
+            raise ValidationError("No updates are to be performed.")
+        configure(stack, given)
+        stack.policy = given.get("StackPolicyBody") or stack.policy
+        policy = given.get("StackPolicyDuringUpdateBody") or stack.policy
+        service.update(stack, wanted, roll_back=not given.get("DisableRollback"), policy=policy)
     return {"StackId": stack.stack_id}
 
 

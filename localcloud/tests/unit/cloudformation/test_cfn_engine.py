@@ -363,6 +363,37 @@ def test_a_change_set_without_changes_fails_with_the_message_that_clients_expect
     assert found["StatusReason"].startswith("The submitted information didn't contain changes.")
 
 
+def test_of_two_updates_at_once_one_is_refused(
+    service: Service, deploy: Deploy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = deploy({"A": _thing(Size="1")})
+    plan = stack_actions.Planner.plan
+
+    def slow(planner: stack_actions.Planner) -> Any:
+        time.sleep(0.05)
+        return plan(planner)
+
+    monkeypatch.setattr(stack_actions.Planner, "plan", slow)
+    refused = []
+
+    def update() -> None:
+        try:
+            stack_actions.update_stack(
+                service, REGION, {"StackName": "S", "TemplateBody": _body({"A": _thing(Size="2")})}
+            )
+        except ValidationError as error:
+            refused.append(str(error))
+
+    updates = [threading.Thread(target=update) for _ in range(2)]
+    for each in updates:
+        each.start()
+    for each in updates:
+        each.join()
+    assert _settle(stack).status == "UPDATE_COMPLETE"
+    assert len(refused) == 1, "the other one's is in progress, or has left nothing to update"
+    assert Thing.log.count("~A") == 1
+
+
 def test_a_stack_created_by_a_change_set_is_empty(service: Service, things: type[Thing]) -> None:
     found = _changes(service, {"A": _thing()}, kind="CREATE")
     assert found["Status"] == "CREATE_COMPLETE"
