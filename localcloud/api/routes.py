@@ -13,7 +13,7 @@ from werkzeug import Request, Response
 from localcloud import state
 from localcloud.api.control_plane import ControlPlane
 from localcloud.ec2 import hardware, lifecycle, reservations
-from localcloud.faults import INSIDE, FaultError, parse
+from localcloud.faults import INSIDE, Fault, FaultError, parse
 from localcloud.pace.clock import Clock
 
 
@@ -87,7 +87,7 @@ class Routes:
         self._runtime.faults.add(fault)
         hardware.refit(self._runtime, [fault])
         if fault.kind == "interruption":
-            timer = threading.Timer(fault.due_epoch_s - time.time(), self._interrupt, (fault.instance_id,))
+            timer = threading.Timer(fault.due_epoch_s - time.time(), self._interrupt, (fault,))
             timer.daemon = True
             timer.start()
         return _json({"id": fault.id})
@@ -120,11 +120,11 @@ class Routes:
         self._runtime.pace.end()
         return self._pace(request)
 
-    def _interrupt(self, instance_id: str) -> None:
-        """Ends the instance as announced, unless the fault was removed since."""
-        if self._runtime.faults.interruption_epoch_s(instance_id) is not None:
+    def _interrupt(self, fault: Fault) -> None:
+        """Ends the instance as announced, unless the fault was removed since, or replaced by a later one."""
+        if self._runtime.faults.interruption_epoch_s(fault.instance_id) == fault.due_epoch_s:
             hypervisor = self._runtime.hypervisor
-            lifecycle.end_by_itself(hypervisor, instance_id, "Server.SpotInstanceTermination", hard=False)
+            lifecycle.end_by_itself(hypervisor, fault.instance_id, "Server.SpotInstanceTermination", hard=False)
 
     def _refreshed(self) -> list[Any]:
         backends = list(lifecycle.all_backends())

@@ -252,9 +252,11 @@ def test_an_interrupted_spot_instance_ends_at_the_announced_time(place: Place, o
     for instance_id in (doomed, spared):
         laid = own("POST", "faults", {"kind": "interruption", "instance_id": instance_id, "delay_s": 0.5})
     own("DELETE", f"faults?id={laid['id']}")
+    later = own("POST", "faults", {"kind": "interruption", "instance_id": spared, "delay_s": 600})
     place.await_state("terminated", doomed)
     assert place.describe(doomed)[0]["StateReason"]["Code"] == "Server.SpotInstanceTermination"
     assert place.describe(spared)[0]["State"]["Name"] == "running"
+    own("DELETE", f"faults?id={later['id']}")
     place.ec2.terminate_instances(InstanceIds=[spared])
 
 
