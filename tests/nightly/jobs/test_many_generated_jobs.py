@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from tests.new_each_run import new_each_run
 from tests.shell.jobs import generated_jobs
 from tests.shell.jobs.generated_jobs import BATCH, batches, jobs
 
@@ -31,23 +29,9 @@ def places() -> Iterator[list[Path]]:
         yield found
 
 
-def test_words_and_variables_reach_the_launcher(places: list[Path]) -> None:
-    chosen = int(os.environ.get("SEED", secrets.randbits(32)))
-    print(f"SEED={chosen}")  # pytest shows it where the test fails
-
-    @seed(chosen)
-    @settings(
-        max_examples=JOBS // BATCH,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(batch=batches)
-    def each(batch: list[dict]) -> None:
-        generated_jobs.check_all(places, batch)
-
-    each()
+@new_each_run(JOBS // BATCH, batch=batches)
+def test_words_and_variables_reach_the_launcher(places: list[Path], batch: list[dict]) -> None:
+    generated_jobs.check_all(places, batch)
 
 
 def test_shellcheck_finds_nothing_in_two_hundred_scripts(tmp_path: Path) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-
-from hypothesis import HealthCheck, Phase, given, seed, settings
-
+from tests.new_each_run import new_each_run
 from tests.unit.node.power.random_events import TROUBLED, all_ends_well
 
 SUBJECTS = [
@@ -20,20 +16,6 @@ SUBJECTS = [
 STORIES = 1000
 
 
-def test_all_ends_well() -> None:
-    chosen = int(os.environ.get("SEED", secrets.randbits(32)))
-    print(f"SEED={chosen}")  # pytest shows it where the test fails
-
-    @seed(chosen)
-    @settings(
-        max_examples=STORIES,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(**TROUBLED)
-    def each(events: list[str], trouble: list[str], lag_s: float) -> None:
-        all_ends_well(events, trouble, lag_s)
-
-    each()
+@new_each_run(STORIES, **TROUBLED)
+def test_all_ends_well(events: list[str], trouble: list[str], lag_s: float) -> None:
+    all_ends_well(events, trouble, lag_s)
