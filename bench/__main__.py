@@ -1,4 +1,4 @@
-"""`python -m bench [--runs N] [--epochs N...] [FIGURE...]`: a table for people, then one JSON line."""
+"""`python -m bench [--runs N] [--epochs N...] [--nodes N...] [FIGURE...]`: a table for people, then one JSON line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -64,13 +65,19 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=9, metavar="N", help=runs)
     epochs = f"for jobs: numbers of epochs to train (default: {' '.join(map(str, jobs.EPOCHS))})"
     parser.add_argument("--epochs", type=int, nargs="+", default=jobs.EPOCHS, metavar="N", help=epochs)
+    nodes = f"for crowds: numbers of nodes that boot at once (default: {' '.join(map(str, crowds.SIZES))})"
+    parser.add_argument("--nodes", type=int, nargs="+", default=crowds.SIZES, metavar="N", help=nodes)
     arguments = parser.parse_args()
     unknown = set(arguments.groups) - set(GROUPS)
     if unknown:
         parser.error(f"no such figure: {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
     os.chdir(ROOT)
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    groups = {**GROUPS, "jobs": partial(jobs.figures, epochs=arguments.epochs)}
+    groups: dict[str, Callable[..., list[Figure]]] = {
+        **GROUPS,
+        "jobs": partial(jobs.figures, epochs=arguments.epochs),
+        "crowds": partial(crowds.figures, sizes=arguments.nodes),
+    }
     figures: list[Figure] = []
     for name in arguments.groups or [name for name in GROUPS if name not in NEED_A_CLUSTER]:
         print(f"measuring: {name}", file=sys.stderr)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 
 from bench.boots import REST
 from bench.figures import Figure
@@ -17,14 +18,14 @@ WHY = "sinfo --list-reasons --long; tail -n 60 /var/log/gpucluster/power.log"
 ROW = "  - {{name: crowd, instance_types: [m6i.large], max_nodes: {most}}}\n"
 
 
-def figures(runs: int) -> list[Figure]:
-    """runs: of a single node, the floor. Each size runs ten times. Raises RuntimeError if a node does not join, or if
-    an instance is left."""
+def figures(runs: int, sizes: Sequence[int] = SIZES) -> list[Figure]:
+    """runs: of a single node, the floor. sizes: numbers of nodes; each runs ten times. Raises RuntimeError if a node
+    does not join, or if an instance is left."""
     with cluster() as made:
-        made.write("partitions:\n" + ROW.format(most=max(SIZES)) + REST)
+        made.write("partitions:\n" + ROW.format(most=max(sizes)) + REST)
         made.up()
         one = statistics.median(_together(made, 1) for _ in range(runs))
-        return [_figure(size, [_together(made, size) for _ in range(REPEATS)], one) for size in SIZES]
+        return [_figure(size, [_together(made, size) for _ in range(REPEATS)], one) for size in sizes]
 
 
 def _figure(size: int, took_s: list[float], one_s: float) -> Figure:
