@@ -38,6 +38,8 @@ def start_slurm(zone: str, replaced: dict[str, str]) -> None:
     Path("/etc/sudoers.d/gpucluster").write_text(f"slurm ALL=(root) NOPASSWD:SETENV: {BIN}/node-program *\n")
     for name in ("slurm.conf", "gres.conf"):
         shutil.copy(BUNDLE / "slurm" / name, ETC / name)
+    with (ETC / "slurm.conf").open("a") as conf:  # with the default, 10,000, a quiet machine refuses the last jobs
+        conf.write("MaxJobCount=50000\n")
     shutil.copy(ETC / "image-cgroup.conf", ETC / "cgroup.conf")
     for folder in ("/home/gpucluster/slurm-state", "/var/log/slurm", "/run/slurmctld", "/var/log/gpucluster"):
         Path(folder).mkdir(parents=True, exist_ok=True)
