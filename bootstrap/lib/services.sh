@@ -15,10 +15,10 @@ service_up() {
         if [ "$file" -nt "$stamp" ]; then RESTARTED=yes; fi
     done
     if [ "$RESTARTED" = no ]; then return; fi
-    mkdir -p "$STARTED"
     # Before anything loads the unit: systemd keeps what it then shows as `enabled` or `disabled`.
     systemctl is-enabled --quiet "$unit" || enable_at_boot "$unit"
     if outdated "$unit" "$@"; then reload_systemd; fi
+    mkdir -p "$STARTED"
     touch "$stamp"
     systemctl restart "$unit" || service_failed "$unit"
 }
@@ -42,9 +42,12 @@ outdated() {
     [[ $states =~ yes|not-found ]] || [ /etc/fstab -nt "$RELOADED" ]
 }
 
+# The stamp has the time before the reload, and is there only after it, so that a run that ended in between is completed.
 reload_systemd() {
-    touch "$RELOADED"
+    mkdir -p "$STARTED"
+    touch "$RELOADED.new"
     systemctl daemon-reload
+    mv "$RELOADED.new" "$RELOADED"
 }
 
 # enable_at_boot UNIT: writes the links. `systemctl enable` alone would also reload systemd, and the packages' scripts for System V

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bed import Bed
+from bed import Bed, Submitted
 
 WRITES = """
 for mount in /fsx /efs; do
@@ -15,12 +15,16 @@ grep -E "^[^ ]+ /(fsx|efs) " /etc/fstab | cut -d" " -f2,3
 """
 
 
-def test_jobs_on_every_node_share_what_is_mounted(storage: Bed) -> None:
-    job = storage.submit(
-        "--nodes", "2", "--ntasks-per-node", "1", "--launcher", "srun", "--follow", "--", "bash", "-ec", WRITES,
-        timeout_s=400,
-    )  # fmt: skip
+def completed(storage: Bed, nodes: int, script: str) -> Submitted:
+    """A job that ran the script once on each node."""
+    shape = ("--nodes", str(nodes), "--ntasks-per-node", "1", "--launcher", "srun")
+    job = storage.submit(*shape, "--follow", "--", "bash", "-ec", script, timeout_s=400)
     assert job.exit_code == 0, job.told + "\n".join(job.log)
+    return job
+
+
+def test_jobs_on_every_node_share_what_is_mounted(storage: Bed) -> None:
+    job = completed(storage, 2, WRITES)
     assert not [line for line in job.log if "wrote to" in line]
     assert {"/fsx lustre", "/efs nfs4"} <= {line.partition("] ")[2] for line in job.log}, (
         "they are there after a reboot"
@@ -41,7 +45,7 @@ def test_efs_is_mounted_through_a_tunnel_that_checks_the_certificate(storage: Be
 
 READS = """
 {
-    systemctl show --property=Id --property=NeedDaemonReload "*" | grep -B 1 "^NeedDaemonReload=yes"
+    systemctl show --property=Id --property=NeedDaemonReload "*" | grep -B 1 "^NeedDaemonReload=yes" || true
     systemctl show --property=SourcePath fsx.mount home.mount
     systemctl is-enabled munge slurmd gpucluster-scratch gpucluster-imds-guard
     sudo journalctl --boot _PID=1 | grep -c "Reload requested from"
@@ -50,11 +54,7 @@ READS = """
 
 
 def test_systemd_knows_all_units_of_a_node_after_few_reloads(storage: Bed) -> None:
-    job = storage.submit(
-        "--nodes", "1", "--ntasks-per-node", "1", "--launcher", "srun", "--follow", "--", "bash", "-c", READS,
-        timeout_s=400,
-    )  # fmt: skip
-    assert job.exit_code == 0, job.told + "\n".join(job.log)
+    job = completed(storage, 1, READS)
     *known, reloads = [said for line in job.log if (said := line.partition("] read: ")[2])]
     assert known == ["SourcePath=/etc/fstab"] * 2 + ["enabled"] * 4
     assert 1 <= int(reloads) <= 8, "20 with one at each service; the CloudWatch agent's own script makes two"

@@ -6,6 +6,7 @@ step_apt_timers() {
     # An upgrade that has begun completes its package first.
     timeout 300 systemctl stop apt-daily.timer apt-daily-upgrade.timer apt-daily.service apt-daily-upgrade.service ||
         say "warning: this machine is updating itself: installing packages may have to wait"
+    # --root=/ changes the links without a reload of systemd.
     case $ROLE in
     head) systemd-run --quiet --on-active=1h systemctl start apt-daily.timer apt-daily-upgrade.timer ;;
     compute) systemctl --quiet --root=/ disable apt-daily.timer apt-daily-upgrade.timer ;;

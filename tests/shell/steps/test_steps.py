@@ -290,6 +290,13 @@ def test_service_up_reloads_systemd_for_a_new_folder_of_drop_ins(machine: Machin
     assert machine.calls().count("systemctl daemon-reload") == 1
 
 
+def test_a_reload_that_did_not_end_is_repeated(machine: Machine) -> None:
+    machine.command("systemctl", "case $1 in is-active | daemon-reload) exit 1 ;; esac")
+    for _ in range(2):
+        assert machine.run("service_up unit", "runner", "services").returncode
+    assert machine.calls().count("systemctl daemon-reload") == 2
+
+
 def test_service_up_reloads_systemd_once_after_a_change_of_fstab(machine: Machine) -> None:
     machine.command("systemctl", '[ "$1" != is-active ]')
     machine.run("service_up one; service_up two", "runner", "services").check_returncode()
