@@ -9,7 +9,7 @@ show sed -n '/^PRETTY_NAME=/p' /etc/os-release
 show python3 --version
 show nvidia-smi
 show nvidia-smi topo -m
-show sh -c 'nvidia-smi -q | grep -A4 -m1 Fabric'
+show sh -c 'nvidia-smi -q | grep -A4 -m1 "^ *Fabric$"'
 show readlink -f /usr/local/cuda
 show sh -c 'ls -d /usr/local/cuda-*'
 show cat /opt/amazon/efa_installed_packages

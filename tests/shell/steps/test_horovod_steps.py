@@ -108,10 +108,12 @@ def test_torch_is_not_compiled_against_another_cuda(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("standard", ["-std=c++14", "-std=gnu++14", "-std=c++17"])
-def test_horovod_is_compiled_with_cstdint_and_cxx17(machine: Machine, standard: str) -> None:
+def test_horovod_is_compiled_with_the_headers_that_it_forgets_and_cxx17(machine: Machine, standard: str) -> None:
     machine.command("g++")
     machine.run(f"{CXX17} {standard} -g a.cc").check_returncode()
-    assert machine.calls() == ["g++ -include cstdint -DOMPI_SKIP_MPICXX -std=c++17 a.cc"]
+    assert machine.calls() == [
+        "g++ -include cstdint -include string -include stdexcept -DOMPI_SKIP_MPICXX -std=c++17 a.cc"
+    ]
 
 
 @pytest.mark.parametrize(
