@@ -1,8 +1,8 @@
 """Horovod compiles with g++ 13, the compiler of Ubuntu 24.04 and so of AWS's image, for each framework.
 
-The headers of each g++ include fewer other headers than those of the version before, and Horovod relies on some of them.
-This machine may have an older g++, which test_horovod_with_cuda.py uses. Here g++ 13 comes from Debian 13, and runs in a
-chroot. There is no CUDA and no MPI.
+The headers of each g++ include fewer others than those of the version before, and Horovod relies on some of them. This
+machine may have an older g++ (test_horovod_with_cuda.py uses it), so g++ 13 comes from Debian 13 and runs in a chroot.
+There is no CUDA and no MPI.
 """
 
 from __future__ import annotations
