@@ -115,7 +115,8 @@ def judge(
         found["warnings"].append(f"no all-reduce ran: {whole['skipped']}")
     elif whole:
         found["measured"]["framework"] = {**whole, "pairs": pairs} if pairs else whole
-        _compare(found, f"{whole['framework']}, {whole['ranks']} ranks", _speed(whole), expected)
+        ranks = "1 rank" if whole["ranks"] == 1 else f"{whole['ranks']} ranks"
+        _compare(found, f"{whole['framework']}, {ranks}", _speed(whole), expected)
         if pairs and _speed(whole) and not code:
             _pairs(found, pairs, expected)
     _nccl_tests(found, _LAUNCHERS_LABEL.sub("", nccl_tests), expected)
@@ -135,7 +136,9 @@ def _pairs(found: dict[str, Any], pairs: Sequence[slow_nodes.Pair], expected: di
 
 
 def _speed(result: dict[str, Any]) -> float | None:
-    return result["busbw_gb_per_s"] if result.get("bytes") == SIZE else None
+    """None if the sum was too short to measure, or nothing was sent."""
+    sends = result.get("ranks") != 1
+    return result["busbw_gb_per_s"] if sends and result.get("bytes") == SIZE else None
 
 
 def _nccl_tests(found: dict[str, Any], text: str, expected: dict[str, Any]) -> None:

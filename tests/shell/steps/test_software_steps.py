@@ -16,6 +16,7 @@ from localcloud.ec2 import catalogue
 from localcloud.machines.image import GUEST_FILES
 from localcloud.tests.recorded import record, recorded
 
+ROOT = Path(__file__).resolve().parents[3]
 SOFTWARE = ("nvidia_driver", "fabric_manager", "cuda", "nccl", "gdrcopy", "efa", "dcgm")
 OTHERS = ("this_machine", "nvidia", "job_environment", "container_runtime")
 SOURCES = ("runner", "files", "services", "apt", "this_machine", "nvidia", *SOFTWARE)
@@ -182,6 +183,25 @@ def test_unsuitable_software_fails_the_boot_and_is_named(tmp_path: Path, case: s
         node.machine.command(name, body)
     code, said = node.run(step)
     assert code == 1 and why in said, said
+
+
+H100 = ROOT / "tests/data/health/query-h100-580.txt"
+
+
+def test_the_fabric_of_a_gpu_alone_is_not_awaited(tmp_path: Path) -> None:
+    """In the answer of a real driver 580, another line before the section contains the word Fabric."""
+    node = Node(tmp_path, "p5.48xlarge", tmp_path / "image")
+    node.machine.command("nvidia-smi", f"cat {H100}")
+    done = node.machine.run("nvidia_smi -q | fabric_states; await_fabric", *SOURCES)
+    assert (done.returncode, done.stdout) == (0, "N/A\n"), done.stderr
+
+
+def test_the_proofs_facts_have_the_section_of_the_fabric(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.command("nvidia-smi", f'case "$*" in -q) cat {H100} ;; esac')
+    done = machine.run(f"PATH={machine.bin}:/usr/bin:/bin bash {ROOT}/examples/proof/programs/facts.sh")
+    lines = done.stdout.partition("Fabric$")[2].partition("\n")[2].splitlines()
+    assert [line.split() for line in lines[:3]] == [["Fabric"], ["State", ":", "N/A"], ["Status", ":", "N/A"]]
 
 
 @pytest.mark.parametrize(

@@ -263,6 +263,13 @@ def test_bandwidth_against_the_published(measured: float, published: Any, efa: s
     assert found[key][0].startswith(f"torch, nccl, 16 ranks: {text}")
 
 
+def test_one_rank_has_no_bandwidth() -> None:
+    """It sends nothing. This is what one H100 printed."""
+    told = {"framework": "torch, nccl", "ranks": 1, "bytes": 2**30, "seconds": 2.0487e-05, "busbw_gb_per_s": 0.0}
+    found = bandwidth.judge(EXPECTED | {"published": None}, 0, f"[0 train-1] {json.dumps(told)}\n", "", [])
+    assert (found["errors"], found["warnings"], found["lines"]) == ([], [], ["torch, nccl, 1 rank: the sum is right"])
+
+
 PAIRS = [("train-1", "train-2"), ("train-3", "train-4"), ("train-2", "train-3"), ("train-4", "train-1")]
 WHOLE = {"framework": "torch, nccl", "ranks": 32, "bytes": 2**30, "busbw_gb_per_s": 290.0, "pairs_follow": True}
 
