@@ -17,7 +17,12 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuc
 UV = [shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv", "--no-config", "--quiet"]
 UV_CACHE = {"UV_CACHE_DIR": str(CACHE / "uv")}
 
-CUDA_12 = ("nvidia-cuda-nvcc-cu12==12.4.*", "nvidia-cuda-runtime-cu12==12.4.*", "nvidia-cuda-cccl-cu12==12.4.*")
+CUDA_12 = (
+    "nvidia-cuda-nvcc-cu12==12.4.*",
+    "nvidia-cuda-runtime-cu12==12.4.*",
+    "nvidia-cuda-cccl-cu12==12.4.*",
+    "nvidia-nvtx-cu12==12.4.*",
+)
 STATIC_12 = ("nvidia-cuda-runtime-cu12==12.9.*",)
 """The runtime to link with: older wheels have it as a shared library alone. Its part for kernels that start kernels,
 libcudadevrt.a, is refused by an older nvcc. Horovod has no such kernels: an empty one does."""
@@ -36,11 +41,12 @@ LIBRARIES        =+ $(_SPACE_) "-L$(TOP)/$(_TARGET_DIR_)/lib$(_TARGET_SIZE_)"
 """NVIDIA's own, as its packages of CUDA 13 have it; Debian's names Debian's folders."""
 
 NVCC = f"""\
-#!/bin/sh
+#!/bin/bash
 here=$(dirname "$(readlink -f "$0")")
 if [ "$*" = --list-gpu-arch ]; then "$here/nvcc-itself" --list-gpu-arch | grep -E '_{GPUS}$'; exit; fi
-exec "$here/nvcc-itself" "$@"
+exec -a "$here/nvcc" "$here/nvcc-itself" "$@"
 """
+"""nvcc prints its own name, by which CMake recognises it: otherwise CMake does not pass it the host compiler."""
 
 
 def install(packages: tuple[str, ...], target: Path) -> Path:
@@ -57,6 +63,7 @@ def make_13(root: Path) -> Path:
         "nvidia-cuda-crt==13.0.*",
         "nvidia-nvvm==13.0.*",
         "nvidia-cuda-runtime==13.0.*",
+        "nvidia-nvtx==13.0.*",
     )
     home = root / "cuda-13.0"
     shutil.copytree(install((*packages, "nvidia-cuda-cccl==13.0.*"), root / "pypi-13") / "cu13", home)
@@ -66,7 +73,7 @@ def make_13(root: Path) -> Path:
 def make_12(root: Path) -> Path:
     """CUDA 12.4 at `root`/cuda-12.4."""
     home, nvidia = root / "cuda-12.4", install(CUDA_12, root / "pypi-12")
-    for part in ("cuda_runtime", "cuda_nvcc", "cuda_cccl"):
+    for part in ("cuda_runtime", "cuda_nvcc", "cuda_cccl", "nvtx"):
         shutil.copytree(nvidia / part, home, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__init__.py"))
     static = install(STATIC_12, root / "pypi-12-static") / "cuda_runtime/lib"
     for name in ("libcudart_static.a", "libculibos.a"):

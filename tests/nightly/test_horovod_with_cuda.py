@@ -90,6 +90,7 @@ def test_libraries_are_looked_for_where_they_stay(environment: Environment) -> N
         assert str(environment.folder / "lib/python3.11/site-packages/nvidia/nccl/lib") in path.split(":")
         assert [part for part in path.split(":") if not Path(part).is_dir()] == []
         assert "libnccl.so.2" in listed
+        assert b"HorovodOps" in library.read_bytes(), "NVTX, which CUDA's toolkit has, is not compiled in"
 
 
 @each
