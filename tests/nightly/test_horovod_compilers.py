@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import subprocess
-import sys
+import sysconfig
 import venv
 from pathlib import Path
 
@@ -29,10 +29,20 @@ SUBJECTS = [
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = ("horovod", "tensorflow-cpu")
 COMPILER = "g++-13"
-SEEN_INSIDE = ("/proc", "/dev", "/tmp", str(Path.home()), str(ROOT), sys.base_prefix)
-"""The chroot has these folders of this machine, at the same places."""
-GXX = """#!/bin/sh
-exec chroot {debian} /bin/sh -c 'cd "$0" && exec g++-13 "$@"' "$PWD" "$@"
+HEADERS = sysconfig.get_path("include")
+"""Python's. Debian's own Python has a second folder of them."""
+SEEN_INSIDE = (
+    "/proc",
+    "/dev",
+    "/tmp",
+    str(Path.home()),
+    str(ROOT),
+    HEADERS,
+    "/usr/include/x86_64-linux-gnu/python3.11",
+)
+"""The chroot has these folders of this machine, at the same places. /usr is not among them: it would hide g++ 13."""
+GXX = f"""#!/bin/sh
+exec chroot {{debian}} /bin/sh -c 'cd "$0" && exec {COMPILER} "$@"' "$PWD" "$@"
 """
 BUILD = """
 set -euo pipefail
