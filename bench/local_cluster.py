@@ -26,8 +26,9 @@ class Cluster:
 
     def run(self, *words: str) -> str:
         """A verb's output. Raises RuntimeError if it fails."""
-        argv = [sys.executable, "-m", "gpucluster.cli", "-c", str(self._file), *words]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        argv = [Path(sys.executable).with_name("gpucluster"), "-c", self._file, *words]
+        # Here, because `submit` uploads the folder in which it runs.
+        done = subprocess.run(argv, cwd=self._file.parent, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"gpucluster {' '.join(words)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
