@@ -22,7 +22,7 @@ _ENDED_FROM_OUTSIDE = (
     "Server.ScheduledStop",
     "Server.SpotInstanceTermination",
 )
-_NEXT_TRY = re.compile(r"; next try in (\d+) s$")
+_NEXT_TRY = re.compile(r"; next try (?:at once|in (\d+) s)$")
 _PROGRAMS = re.compile(
     r"health: |spot: |doctor: |Capacity Block |EC2 plans |EC2's status checks fail: |launched from an older template "
     r"|step=\w+ line=|/\S+ is being (built|filled)"
@@ -34,7 +34,7 @@ them: its nodes stay out of service during a change."""
 def reason(why: str, after_s: int) -> str:
     """Quotes and newlines would end scontrol's argument in its listing."""
     plain = " ".join(why.replace('"', "'").split())
-    return f"{plain}; next try in {after_s} s"
+    return f"{plain}; next try {f'in {after_s} s' if after_s else 'at once'}"
 
 
 def gone(ended_by: str = "") -> str:
@@ -83,4 +83,4 @@ def _is_programs(text: str) -> bool:
 
 def _next_try(text: str) -> int | None:
     found = _NEXT_TRY.search(text)
-    return int(found[1]) if found else None
+    return int(found[1] or 0) if found else None

@@ -16,7 +16,8 @@ NODES_PER_CALL = 100
 _NODE = re.compile(r"NodeName=(?P<name>\S+)(?:.*? NodeAddr=(?P<address>\S+))?.*? State=(?P<state>\S+)")
 _REASON = re.compile(r" Reason=(?P<reason>.*) \[(?P<user>[^@\]]*)@(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\]")
 _EXTRA = re.compile(r".* Extra=(?P<value>\S+)")
-"""The last one: a reason, which comes before it, may contain the same text."""
+"""The last one: a reason, which comes before it, may contain the same text. For `match`: `search` would try each
+character of a line without Extra as the pattern's beginning, and take 0.6 s for 1,000 nodes."""
 _HELD = re.compile("JobHeld|JobHoldMaxRequeue| held( |$)")
 """JobHeldUser, JobHeldAdmin. squeue shows Slurm's description instead if there is one: `launch failed requeued held`,
 `job requeued in held state`, `launch failure limit exceeded requeued held` (job_mgr.c, squeue/print.c)."""
@@ -50,7 +51,7 @@ def _parse_node(line: str) -> Node | None:
     if not found:
         return None
     states = _states(found["state"])
-    why, extra = _REASON.search(line), _EXTRA.search(line)
+    why, extra = _REASON.search(line), _EXTRA.match(line)
     node = Node(found["name"], states, address=found["address"] or "", extra=extra["value"] if extra else "")
     return replace(node, reason=why["reason"], reason_time=datetime.fromisoformat(why["time"])) if why else node
 

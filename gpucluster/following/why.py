@@ -61,7 +61,7 @@ def _nodes(job: Job, nodes: Sequence[Node]) -> Iterator[str]:
 
 
 def _tried_again(nodes: Sequence[Node]) -> bool:
-    return any("next try in" in node.reason for node in nodes)
+    return any("; next try " in node.reason for node in nodes)
 
 
 def ended(job_id: str, ending: Ending, log_lines: Sequence[str]) -> Iterator[str]:

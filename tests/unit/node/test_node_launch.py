@@ -556,7 +556,7 @@ def test_a_cancelled_jobs_launch_is_not_retried(stubs: Stubs, waiting: Waiting, 
     monkey = patch.object(shortage, "_BETWEEN_S", (16.0, 16.5))
     with monkey:
         resumed(GROUP, waiting.folder, waiting.sleep)
-    reason = "reason=no job waits for it any longer; next try in 0 s"
+    reason = "reason=no job waits for it any longer; next try at once"
     assert waiting.updates == [["scontrol", "update", "nodename=train-1,train-2", "state=down", reason]]
 
 

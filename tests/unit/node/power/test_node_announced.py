@@ -224,7 +224,7 @@ def test_a_boot_whose_check_fails_for_three_minutes_is_given_up(head: Head) -> N
     head.states = "ALLOCATED+CLOUD+POWERING_UP"
     head.ec2.statuses["instance-status.status", "i-1"] = ""
     assert [head.look(NOW + timedelta(seconds=at)) for at in range(0, 180, 5)] == [[]] * 36
-    why = "health: it does not boot: EC2's status checks fail: instance status impaired; next try in 0 s"
+    why = "health: it does not boot: EC2's status checks fail: instance status impaired; next try at once"
     assert head.look(NOW + timedelta(seconds=180)) == [down(why, state="down")]
     node = slurm.Node("train-1", frozenset({"DOWN", "CLOUD", "POWERING_UP"}), why, NOW.replace(tzinfo=None))
     assert retry.is_due(node, NOW.replace(tzinfo=None)), "its instance is terminated at once"

@@ -110,7 +110,7 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
 
 
 def down(*nodes: str) -> str:
-    return f"nodename={','.join(nodes)} state=down reason=no job waits for it any longer; next try in 0 s"
+    return f"nodename={','.join(nodes)} state=down reason=no job waits for it any longer; next try at once"
 
 
 def addresses(*nodes: str) -> str:

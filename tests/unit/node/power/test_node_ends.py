@@ -63,7 +63,7 @@ def test_a_job_whose_instance_is_lost_while_it_boots_begins_again_at_once(world:
     end(world, launched(world, "train-2"), SPOT)
     world.advance(DECIDED_S)
     (down,) = world.slurm.downs
-    assert down.reason == f"the EC2 instance of this node is gone: {SPOT}; next try in 0 s"
+    assert down.reason == f"the EC2 instance of this node is gone: {SPOT}; next try at once"
     world.advance(BOOT_S + 10)
     assert job.began is not None
 
