@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 
 from gpucluster_node.batches import batches
 
@@ -56,9 +57,11 @@ def _parse_node(line: str) -> Node | None:
     return replace(node, reason=why["reason"], reason_time=datetime.fromisoformat(why["time"])) if why else node
 
 
+@lru_cache(maxsize=256)
 def _states(text: str) -> frozenset[str]:
-    """A star means that the node does not respond. Slurm keeps POWER_UP if a node answers before its launch
-    (node_mgr.c: validate_node_specs), and acts on it only if the node is off (power_save.c: _do_power_work)."""
+    """Many nodes have the same. A star means that the node does not respond. Slurm keeps POWER_UP if a node answers
+    before its launch (node_mgr.c: validate_node_specs), and acts on it only if the node is off (power_save.c:
+    _do_power_work)."""
     states = frozenset(text.replace("*", "+NOT_RESPONDING").split("+"))
     return states if states & {"POWERED_DOWN", "POWERING_UP"} else states - {"POWER_UP"}
 

@@ -24,6 +24,7 @@ done <"{root}/states" | awk '
     END {{ for (state in of) print of[state], state }}'
 """
 SCONTROL = """#!/bin/sh
+echo x >>"{root}/expanded"
 echo "$3" | tr , '\\n'
 """
 
@@ -33,7 +34,7 @@ class Head:
         self.root, self.running = root, list[subprocess.Popen[bytes]]()
         (root / "run").mkdir()
         (root / "bin").mkdir()
-        for name, text in (("sinfo", SINFO.format(root=root)), ("scontrol", SCONTROL)):
+        for name, text in (("sinfo", SINFO.format(root=root)), ("scontrol", SCONTROL.format(root=root))):
             (root / "bin" / name).write_text(text)
             (root / "bin" / name).chmod(0o755)
         text = PROGRAM.read_text().replace("PATH=/usr/local/sbin", f"PATH={root}/bin:/usr/local/sbin")
@@ -52,7 +53,14 @@ class Head:
 
     @property
     def asked(self) -> int:
-        return len((self.root / "asked").read_text().split()) if (self.root / "asked").exists() else 0
+        return self._calls("asked")
+
+    @property
+    def expanded(self) -> int:
+        return self._calls("expanded")
+
+    def _calls(self, name: str) -> int:
+        return len((self.root / name).read_text().split()) if (self.root / name).exists() else 0
 
 
 @pytest.fixture
@@ -100,6 +108,18 @@ def test_one_program_asks_slurm_for_all_nodes_and_the_next_takes_over(head: Head
     head.states(**{node.replace("-", "_"): "allocated" for node in nodes})
     for program in programs[1:]:
         ends(program)
+
+
+def test_lists_are_expanded_only_when_they_change(head: Head) -> None:
+    head.states(train_1="allocated#", train_2="mixed#")
+    program = head.start("train-1,train-2")
+    wait_for("the first looks", lambda: head.asked > 5, 20)
+    assert head.expanded == 3  # the job's own list, and one for each state
+    head.states(train_1="allocated#", train_2="mixed")
+    before = head.asked
+    wait_for("further looks", lambda: head.asked > before + 3, 20)
+    assert head.expanded == 4
+    assert program.poll() is None
 
 
 @pytest.mark.parametrize("lacks", ["slurmctld", "folder"])

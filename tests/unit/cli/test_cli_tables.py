@@ -52,7 +52,9 @@ def partition(sinfo: str) -> str:
 
 
 def test_a_node_in_service_again_is_not_shown_as_drained() -> None:
-    text = partition("train-2|train|idle~|2026-11-21T13:39:00|the EC2 instance of this node is gone; next try at once\n")
+    text = partition(
+        "train-2|train|idle~|2026-11-21T13:39:00|the EC2 instance of this node is gone; next try at once\n"
+    )
     told = "  train-2 is back; it was out of service at 2026-11-21T13:39:00: the EC2 instance of this node is gone"
     assert text.splitlines()[1:] == [told]
 
