@@ -35,7 +35,8 @@ class Known:
         booting = _booting(nodes, launches)
         ids = self._ids | booting
         wanted = {node.name for node in nodes if _is_up(node)} | booting.keys()
-        missing = [node.name for node in nodes if node.name in wanted & ids.keys() - alive.keys()]
+        lost = wanted & ids.keys() - alive.keys()
+        missing = [node.name for node in nodes if node.name in lost]
         over = {each.instance_id: each.state for each in ask(missing)} if missing else {}
         found = {name: over[ids[name]] for name in missing if ids[name] in over}
         self._ids = {name: alive.get(name, ids.get(name, "")) for name in {*alive, *missing} - found.keys()}

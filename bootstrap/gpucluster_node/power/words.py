@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from gpucluster_node import ec2, fleet, retry, slurm, states
 from gpucluster_node.power import outdated
@@ -87,6 +87,13 @@ class Snapshot:
 
 
 def of_slurm(node: slurm.Node) -> str:
+    return _of_states(node.states)
+
+
+@lru_cache(maxsize=256)
+def _of_states(found: frozenset[str]) -> str:
+    """Many nodes have the same, and each round asks for each node several times."""
+    node = slurm.Node("", found)
     ending = node.has("POWERING_DOWN") or (node.has("POWER_DOWN") and not node.has(*_BUSY))
     if node.has("DOWN"):
         if node.has("POWERING_DOWN", "POWER_DOWN"):
