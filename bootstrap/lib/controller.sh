@@ -27,7 +27,7 @@ power_programs() {
     put_program bin/suspend
     put_program bin/nodes-joined
     put_file /etc/sudoers.d/gpucluster 0440 root:root <<EOF
-slurm ALL=(root) NOPASSWD:SETENV: $bin/node-program power.resume *, $bin/node-program power.suspend *
+slurm ALL=(root) NOPASSWD:SETENV: $bin/node-program power.resume_program *, $bin/node-program power.suspend *
 EOF
     touch_log /var/log/gpucluster/power.log
 }

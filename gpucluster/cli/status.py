@@ -184,7 +184,7 @@ def _partition(partition: Report) -> Iterator[str]:
         if not node["available"]:
             yield f"  {node['name']} is {node['words']} since {node['since']}: {node['reason']}"
         elif node["reason"]:  # Slurm keeps the reason when a node is back
-            earlier = node["reason"].partition("; next try ")[0]
+            earlier, _ = slurm.next_try(node["reason"])
             yield f"  {node['name']} is back; it was out of service at {node['since']}: {earlier}"
 
 

@@ -56,12 +56,9 @@ def _nodes(job: Job, nodes: Sequence[Node]) -> Iterator[str]:
             yield f"  {node.name} is {node.words}: {node.reason or 'no reason given'}"
     if len(usable) < job.nodes:
         back = "`sudo scontrol update nodename=NAME state=resume` on the head node resumes a node"
-        tried_again = "nodes with a next try resume automatically; " if _tried_again(nodes) else ""
+        is_tried_again = any(when for _, when in (slurm.next_try(node.reason) for node in nodes))
+        tried_again = "nodes with a next try resume automatically; " if is_tried_again else ""
         yield f"it cannot start until enough nodes are in service: {tried_again}{back}"
-
-
-def _tried_again(nodes: Sequence[Node]) -> bool:
-    return any("; next try " in node.reason for node in nodes)
 
 
 def ended(job_id: str, ending: Ending, log_lines: Sequence[str]) -> Iterator[str]:

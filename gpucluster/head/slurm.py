@@ -177,6 +177,13 @@ class Node:
         return f"{self.state} ({note})" if note else self.state
 
 
+def next_try(reason: str) -> tuple[str, str]:
+    """Splits a node's reason into why it is out of service, and when the head node tries it again, which is empty if it
+    does not (gpucluster_node/retry.py)."""
+    why, _, when = reason.partition("; next try ")
+    return why, when
+
+
 def job_state(name: str) -> JobState:
     """`CANCELLED by 1000` and `CANCELLED+` are the same state."""
     return JOB_STATES.get(base_state(name), UNKNOWN)

@@ -26,17 +26,18 @@ def create_change_set(service: Service, region: str, given: Given) -> dict[str, 
     kind = str(given.get("ChangeSetType") or "UPDATE")
     name = str(given["ChangeSetName"])
     requests.check_name(name, "changeSetName")
-    stack, is_new = _stack_for(service, region, str(given["StackName"]), kind)
+    with service.lock:
+        stack, is_new = _stack_for(service, region, str(given["StackName"]), kind)
+        if is_new:
+            stack.set_status("REVIEW_IN_PROGRESS", "User Initiated")
     try:
         if name in stack.change_sets:
             raise AlreadyExistsError(f"ChangeSet {name} cannot be created due to a mismatch with existing attributes")
         change_set = _planned(service, stack, name, kind, given)
     except Exception:
-        if is_new:
+        if is_new and not stack.change_sets:
             service.drop(stack)
         raise
-    if is_new:
-        stack.set_status("REVIEW_IN_PROGRESS", "User Initiated")
     stack.change_sets[name] = change_set
     return {"Id": change_set.change_set_id, "StackId": stack.stack_id}
 

@@ -78,6 +78,24 @@ def test_no_capacity_for_three_minutes(row: Row) -> None:
     job.completes()
 
 
+@pytest.mark.fault("EC2 has no capacity while 6 single-node jobs are submitted one after another")
+def test_jobs_one_after_another_without_capacity(row: Row) -> None:
+    power_off(row)
+    no_capacity(row)
+    row.begins()
+    jobs = []
+    for number in range(1, 7):
+        jobs.append(row.submit("--partition", "either", "--nodes", "1", "--", *counting(5)))
+        wait_for("its node", lambda wanted=number: list(states(row).values()).count("alloc#") == wanted, 30)
+    row.why(jobs[-1], "InsufficientInstanceCapacity")
+    programs = row.bed.ssh("pgrep", "--full", "--count", "python3 -m gpucluster_node.power.resume")
+    assert int(programs) <= 2, "each takes 95 MiB of the head node's memory, and other rows launch too"
+    row.clear()
+    for job in jobs:
+        job.completes()
+    row.ends("one program launches the nodes of all of them")
+
+
 @pytest.mark.fault("EC2 has capacity for 3 of a job's 8 nodes")
 def test_a_job_with_too_little_capacity(row: Row) -> None:
     power_off(row)
@@ -134,7 +152,8 @@ def test_a_killed_resume(row: Row) -> None:
     job = submit(row, "either", 2)
     row.follows(job, "RequestLimitExceeded")
     row.begins()
-    row.bed.ssh("sh", "-c", f"sudo kill -9 $(basename $(grep -lw {job.nodes[0]} /run/gpucluster/launching/*) .json)")
+    record = f"basename $(grep -lw {job.nodes[0]} /run/gpucluster/launching/*.json)"
+    row.bed.ssh("sh", "-c", f"sudo kill -9 $({record} | cut -d - -f 1)")
     row.clear()
     wait_for("the launch", lambda: len(instances(row)) == 2, 30)
     row.ends("reconcile repeats the launch; the job keeps its nodes")

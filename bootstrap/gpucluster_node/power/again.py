@@ -46,13 +46,14 @@ class Repeats:
 
 
 def start(killed: Sequence[Mapping[str, Any]], nodes: Sequence[slurm.Node], newest: Mapping[str, ec2.Instance]) -> None:
-    """killed: what the programs recorded. Leaves out nodes that Slurm no longer powers up, or that have an instance."""
+    """killed: what the programs recorded. Leaves out nodes that Slurm no longer powers up, or that have an instance.
+    One program launches all others: a killed one may have had many records, and memory may be short."""
     waiting = {each.name for each in nodes if words.of_slurm(each) == states.BOOTING and each.name not in newest}
-    for left in killed:
-        again = [name for name in left["nodes"] if name in waiting and not left["again"]]
-        if again:
-            log.warning("%s: their ResumeProgram was killed; starts again", ",".join(again))
-            launch(again, left["jobs"])
+    repeated = [each for each in killed if not each["again"]]
+    again = [name for each in repeated for name in each["nodes"] if name in waiting]
+    if again:
+        log.warning("%s: their ResumeProgram was killed; starts again", ",".join(again))
+        launch(again, [job for each in repeated for job in each["jobs"]])
 
 
 def launch(nodes: Sequence[str], jobs: Sequence[dict[str, Any]]) -> None:

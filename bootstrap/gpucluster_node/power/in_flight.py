@@ -1,5 +1,6 @@
-"""Records the nodes that a running ResumeProgram is still launching, and why a node waits. Each program writes a file;
-programs that watch nodes, and `gpucluster why`, read all files.
+"""Records the nodes that a running ResumeProgram is still launching, and why a node waits. Each program writes a file,
+and one for each other program whose nodes it launches (`offers`); programs that watch nodes, and `gpucluster why`, read
+all files.
 
 A program holds a lock on its file, and removes the file when it ends. A file without a lock is from a program that was
 killed: reconcile starts its launches again. Locks and /run are cleared at boot.
@@ -8,6 +9,7 @@ killed: reconcile starts its launches again. Locks and /run are cleared at boot.
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import threading
@@ -20,10 +22,11 @@ from typing import IO, Any
 from gpucluster_node import files
 
 FOLDER = Path("/run/gpucluster/launching")
+_numbers = itertools.count(1)
 
 
 class Record:
-    """The nodes of this process; each finished launch removes its nodes. Any thread may call."""
+    """The nodes of one ResumeProgram; each finished launch removes its nodes. Any thread may call."""
 
     def __init__(
         self,
@@ -35,7 +38,7 @@ class Record:
     ) -> None:
         """jobs: Slurm's, for which the nodes are launched. again: the launch of a killed program is repeated."""
         folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / f"{os.getpid()}.json"
+        self._path = folder / f"{os.getpid()}-{next(_numbers)}.json"
         self._jobs, self._again, self._began = list(jobs), again, _now()
         self._waits: dict[str, str] = {}
         self._calls, self._calling = 0, ""

@@ -1,19 +1,18 @@
-"""Slurm's ResumeProgram: launches the instances of nodes that jobs wait for.
+"""The launches of Slurm's ResumeProgram (`resume_program`): the instances of nodes that jobs wait for.
 
-usage: resume HOSTLIST [again]. The file SLURM_RESUME_FILE lists the nodes of each job. With `again` the program repeats
-the launch of one that was killed. The nodes of a job are launched together or not at all. Jobs of one node share a
-call, which may launch some of the nodes. If EC2 lacks capacity, the program repeats the launch every 15 s, as long as a
-job waits for it. If EC2 throttles or does not answer, the program repeats the call under the same condition. It sets
-nodes that it could not launch DOWN, with EC2's code and message as the reason. During a launch, `in_flight` lists the
-nodes and why they wait. Nodes that another program is launching are left to it.
+usage: resume HOSTLIST again. reconcile starts this program to repeat the launch of one that was killed.
+
+The nodes of a job are launched together or not at all. Jobs of one node share a call, which may launch some of the
+nodes. If EC2 lacks capacity, the launch is repeated every 15 s, as long as a job waits for it. If EC2 throttles or does
+not answer, the call is repeated under the same condition. Nodes that could not be launched are set DOWN, with EC2's
+code and message as the reason. During a launch, `in_flight` lists the nodes and why they wait. Nodes that another
+program is launching are left to it.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import logging
-import os
 import sys
 import threading
 import time
@@ -21,13 +20,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timezone
-from pathlib import Path
-from typing import Any
 
 from gpucluster_node import ec2, fleet, refusals, retry, slurm
 from gpucluster_node.aws import brief, client, error_code
 from gpucluster_node.log import start_logging
-from gpucluster_node.power import failing, in_flight, launch, launched, limits, shortage, spending
+from gpucluster_node.power import failing, in_flight, launch, launched, limits, offers, shortage, spending
 from gpucluster_node.power.groups import Group, groups
 from gpucluster_node.power.joining import Joining
 from gpucluster_node.power.wanted import Wanted
@@ -194,31 +191,30 @@ def count(partition: str, found: launch.Launched) -> None:
         refusals.record(partition, error_code(error))
 
 
-def waiting_jobs(*, again: bool = False) -> list[dict[str, Any]]:
-    """Called first, because Slurm may remove the file when it no longer waits for this program. again: the file is
-    reconcile's, and nobody else removes it."""
-    path = os.environ.get("SLURM_RESUME_FILE")
-    if not path:
-        return []
-    jobs: list[dict[str, Any]] = json.loads(Path(path).read_text()).get("jobs", [])
-    if again:
-        Path(path).unlink()
-    return jobs
+def accept(request: offers.Request, *, again: bool = False) -> Callable[[], None]:
+    """Records the nodes that no other program launches, and returns the function that launches them."""
+    record = in_flight.Record(request.nodes, jobs=request.jobs, again=again)
+    if len(record.mine) < len(request.nodes):
+        log.warning("another program launches %s", ",".join(node for node in request.nodes if node not in record.mine))
+
+    def launch_them() -> None:
+        try:
+            cluster = fleet.load()
+            launcher = launch.Launcher(
+                cluster, f"{time.time_ns()}", lambda: client("ec2", attempts=1), waits=record.waits
+            )
+            Resume(cluster, launcher, record).run(groups(cluster, record.mine, request.jobs))
+        finally:
+            record.close()
+
+    return launch_them
 
 
 def main() -> None:
     is_again = sys.argv[2:] == ["again"]
-    jobs, nodes = waiting_jobs(again=is_again), slurm.expand(sys.argv[1])
+    request = offers.read(sys.argv[1], again=is_again)
     start_logging()
-    record = in_flight.Record(nodes, jobs=jobs, again=is_again)
-    if len(record.mine) < len(nodes):
-        log.warning("another program launches %s", ",".join(node for node in nodes if node not in record.mine))
-    try:
-        cluster = fleet.load()
-        launcher = launch.Launcher(cluster, f"{time.time_ns()}", lambda: client("ec2", attempts=1), waits=record.waits)
-        Resume(cluster, launcher, record).run(groups(cluster, record.mine, jobs))
-    finally:
-        record.close()
+    accept(request, again=is_again)()
 
 
 if __name__ == "__main__":

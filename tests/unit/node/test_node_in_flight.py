@@ -63,6 +63,19 @@ def test_a_killed_programs_launch_is_repeated(tmp_path: Path, monkeypatch: pytes
     assert started == [(["-m", "gpucluster_node.power.resume", "train-1,train-2", "again"], {"jobs": JOBS})]
 
 
+def test_one_program_repeats_the_launches_of_all_killed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed program may have launched the nodes of many others, and the kernel kills programs if memory is short."""
+    started: list[Any] = []
+    monkeypatch.setattr(again, "launch", lambda nodes, jobs: started.append((nodes, jobs)))
+    killed = [
+        {"nodes": ["train-1"], "jobs": JOBS, "again": False},
+        {"nodes": ["train-2"], "jobs": [{"job_id": 8}], "again": False},
+        {"nodes": ["train-3"], "jobs": [{"job_id": 9}], "again": True},
+    ]
+    again.start(killed, [booting(f"train-{number}") for number in (1, 2, 3)], {})
+    assert started == [(["train-1", "train-2"], [*JOBS, {"job_id": 8}])]
+
+
 def test_a_repeated_launch_waits_until_the_killed_programs_instance_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The program was killed between RunInstances and the instance's name. While the launch was repeated, reconcile
     would spare the instance, and a Capacity Block of one instance would be full."""

@@ -16,7 +16,18 @@ from botocore.exceptions import ClientError
 from botocore.stub import ANY, Stubber
 from gpucluster_node import aws, dns, ec2, fleet, names, rates, refusals, slurm
 from gpucluster_node.head import release, update
-from gpucluster_node.power import failing, groups, in_flight, joining, launch, launched, resume, shortage, suspend
+from gpucluster_node.power import (
+    failing,
+    groups,
+    in_flight,
+    joining,
+    launch,
+    launched,
+    offers,
+    resume,
+    shortage,
+    suspend,
+)
 
 CLUSTER = fleet.parse(
     {
@@ -666,15 +677,16 @@ def test_groups_keep_a_jobs_nodes_together_and_gather_single_ones() -> None:
     ]
 
 
-def test_waiting_jobs_reads_slurms_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_has_the_jobs_of_slurms_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "resume"
     file.write_text('{"all_nodes_resume": "train-1", "jobs": [{"job_id": 7, "nodes_resume": "train-1"}]}')
     monkeypatch.setenv("SLURM_RESUME_FILE", str(file))
-    assert resume.waiting_jobs() == [{"job_id": 7, "nodes_resume": "train-1"}]
-    assert resume.waiting_jobs(again=True) == [{"job_id": 7, "nodes_resume": "train-1"}]
+    wanted = offers.Request(["train-1", "train-2"], [{"job_id": 7, "nodes_resume": "train-1"}])
+    assert offers.read("train-[1-2]") == wanted
+    assert offers.read("train-[1-2]", again=True) == wanted
     assert not file.exists(), "reconcile wrote it for this program alone"
     monkeypatch.delenv("SLURM_RESUME_FILE")
-    assert resume.waiting_jobs() == []
+    assert offers.read("train-1") == offers.Request(["train-1"], [])
 
 
 LIVE = ("pending", "running", "stopping", "stopped")

@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import boto3
@@ -17,7 +18,9 @@ from werkzeug import Request
 from werkzeug.test import EnvironBuilder
 
 from localcloud.cloudformation import api, waits
+from localcloud.cloudformation.change_set_actions import create_change_set
 from localcloud.cloudformation.errors import ResourceError
+from localcloud.cloudformation.model import Stack
 from localcloud.cloudformation.service import Service
 from localcloud.tests import patience
 
@@ -98,6 +101,26 @@ def test_a_stack_by_way_of_a_change_set(client: Any) -> None:
         ("S", "CREATE_IN_PROGRESS"),
         ("S", "REVIEW_IN_PROGRESS"),
     ]
+
+
+def test_two_change_sets_at_once_for_a_new_stack_make_one_stack() -> None:
+    class Slow(Service):
+        def add(self, region: str, name: str) -> Stack:
+            time.sleep(0.1)
+            return super().add(region, name)
+
+    service = Slow(lambda name, region: pytest.fail(f"no AWS here: {name}"))
+    given = {"StackName": "S", "ChangeSetType": "CREATE", "TemplateBody": json.dumps(METADATA)}
+    with ThreadPoolExecutor() as pool:
+        made = list(
+            pool.map(
+                lambda name: create_change_set(service, "eu-west-1", {**given, "ChangeSetName": name}),
+                ("first", "second"),
+            )
+        )
+    (stack,) = service.stacks("eu-west-1")
+    assert {each["StackId"] for each in made} == {stack.stack_id}
+    assert set(stack.change_sets) == {"first", "second"}
 
 
 def _events(client: Any, name: str) -> list[dict[str, Any]]:

@@ -1,0 +1,140 @@
+"""ResumePrograms share one process: a program offers its nodes to one that is launching others, and ends when that one
+has accepted them.
+
+Jobs that are submitted one by one cause one ResumeProgram each. Without capacity, each would wait for up to 15 minutes
+with AWS's libraries in its memory, 95 MiB. The programs of one bundle share a socket that only root may connect to.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpucluster_node import files, fleet, slurm
+
+log = logging.getLogger("resume")
+SOCKET = Path("/run/gpucluster/offers") / fleet.BUNDLE.name
+"""Another bundle has other code, and may have other partitions."""
+ACCEPTS_S = 300.0
+"""A program that accepted for ever would not end while jobs are submitted, and Slurm waits for it."""
+ANSWER_S = 10.0
+REQUESTS_AT_ONCE = 400
+"""slurmctld starts at most one program a second."""
+_ACCEPTED = b"accepted"
+
+
+@dataclass(frozen=True)
+class Request:
+    """The nodes that Slurm wants, and its jobs (SLURM_RESUME_FILE) that wait for them."""
+
+    nodes: Sequence[str]
+    jobs: Sequence[dict[str, Any]]
+
+
+Accept = Callable[[Request], Callable[[], None]]
+"""Records the nodes as being launched. Returns the function that launches them."""
+
+
+def read(hostlist: str, *, again: bool = False) -> Request:
+    """Called first, because Slurm may remove the file when it no longer waits for this program. again: the file is
+    reconcile's, and nobody else removes it."""
+    path = os.environ.get("SLURM_RESUME_FILE")
+    jobs = json.loads(Path(path).read_text()).get("jobs", []) if path else []
+    if path and again:
+        Path(path).unlink()
+    return Request(slurm.expand(hostlist), jobs)
+
+
+def accepted(request: Request, path: Path = SOCKET) -> bool:
+    """Whether another program launches these nodes. If it does not answer, it may have accepted them nevertheless: the
+    caller records its nodes too, and a node is launched by the program that recorded it first (`in_flight`)."""
+    try:
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.settimeout(ANSWER_S)
+            asking.connect(str(path))
+            asking.sendall(json.dumps([list(request.nodes), list(request.jobs)]).encode())
+            asking.shutdown(socket.SHUT_WR)
+            return _all(asking) == _ACCEPTED
+    except OSError:
+        return False
+
+
+def serve(request: Request, accept: Accept, path: Path = SOCKET, accepts_s: float = ACCEPTS_S) -> None:
+    """Launches a program's own nodes and, until all launches have ended, those that other programs offer."""
+    own, until = accept(request), time.monotonic() + accepts_s
+    with _ends() as (ended, end), ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool, _listening(path) as server:
+        running = [_submit(pool, own, end)]
+        while server and time.monotonic() < until and not all(each.done() for each in running):
+            ready, _, _ = select.select([server, ended], [], [], max(0.0, until - time.monotonic()))
+            if ended in ready:
+                ended.recv(REQUESTS_AT_ONCE)
+            if server in ready:
+                running += [_submit(pool, launch, end) for launch in _offered(server, accept)]
+    for each in running:
+        each.result()
+
+
+def _submit(pool: ThreadPoolExecutor, launch: Callable[[], None], end: socket.socket) -> Future[None]:
+    future = pool.submit(launch)
+    future.add_done_callback(lambda _: end.send(b"."))
+    return future
+
+
+@contextmanager
+def _ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """What is sent to the second socket wakes a reader of the first."""
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        yield reader, writer
+
+
+@contextmanager
+def _listening(path: Path) -> Iterator[socket.socket | None]:
+    """None while another program listens. The socket of a killed program stays, and nobody answers there."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with path.with_name(f"{path.name}.lock").open("w") as held, socket.socket(socket.AF_UNIX) as server:
+        if not (files.try_lock(held) and _bound(server, path)):
+            yield None
+            return
+        try:
+            yield server
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _bound(server: socket.socket, path: Path) -> bool:
+    try:
+        path.unlink(missing_ok=True)
+        server.bind(str(path))
+        server.listen()
+    except OSError as error:
+        log.warning("this program accepts no nodes of others: %s: %s", path, error)
+        return False
+    return True
+
+
+def _offered(server: socket.socket, accept: Accept) -> Iterator[Callable[[], None]]:
+    """The launch of one offer, which takes place whether the other program has waited for the answer or not."""
+    try:
+        connection, _ = server.accept()
+        with connection:
+            connection.settimeout(ANSWER_S)
+            nodes, jobs = json.loads(_all(connection))
+            yield accept(Request(nodes, jobs))
+            connection.sendall(_ACCEPTED)
+    except (OSError, ValueError) as error:
+        log.warning("an offer of nodes failed: %s", error)
+
+
+def _all(connection: socket.socket) -> bytes:
+    return b"".join(iter(lambda: connection.recv(65536), b""))

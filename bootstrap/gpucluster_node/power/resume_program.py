@@ -1,0 +1,24 @@
+"""Slurm's ResumeProgram. usage: resume_program HOSTLIST. The file SLURM_RESUME_FILE lists the nodes of each job.
+
+A program that launches other nodes already also launches these (`offers`). If there is none, this one does (`resume`).
+"""
+
+from __future__ import annotations
+
+import sys
+
+from gpucluster_node.log import start_logging
+from gpucluster_node.power import offers
+
+
+def main() -> None:
+    request = offers.read(sys.argv[1])
+    start_logging()
+    if not offers.accepted(request):
+        from gpucluster_node.power import resume  # with AWS's libraries, which take half a second and 95 MiB
+
+        offers.serve(request, resume.accept)
+
+
+if __name__ == "__main__":
+    main()
