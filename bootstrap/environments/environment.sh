@@ -42,7 +42,7 @@ make() {
     install_lock "$folder" "$lock"
     link_libraries "$folder"
     # Imports what jobs import: this is the check, and it writes the compiled files, which a job's user cannot write. The
-    # environment in which this job was submitted may set Python to write none.
+    # program that submits this job sets Python to write none.
     env --unset=PYTHONDONTWRITEBYTECODE "$folder/bin/python" "$BUNDLE/environments/verify.py" "$lock"
     if [ -n "${WITHOUT_NCCL:-}" ]; then
         say "not stored: the nodes of another cluster may have that CUDA, and would restore a Horovod without NCCL"

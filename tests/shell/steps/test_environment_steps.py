@@ -53,7 +53,7 @@ def made(machine: Machine) -> bool:
 
 
 def test_an_environment_is_compiled_for_every_caller(machine: Machine) -> None:
-    """Who submits the job for it may have set PYTHONDONTWRITEBYTECODE."""
+    """node-program, which submits the job for it, sets PYTHONDONTWRITEBYTECODE."""
     machine.command("python3.11", 'case $* in *verify.py*) [ -z "${PYTHONDONTWRITEBYTECODE:-}" ] || exit 1;; esac')
     build(machine, "export PYTHONDONTWRITEBYTECODE=1").check_returncode()
 
