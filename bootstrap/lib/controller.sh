@@ -19,15 +19,16 @@ touch_log() {
     put_mode "$1" 0664 root:slurm
 }
 
-# slurmctld runs as slurm, whom the metadata service refuses, so its power programs use sudo.
+# slurmctld runs as slurm, whom the metadata service refuses, so its power programs use sudo. The rule comes first, and also fits the
+# programs of earlier bundles, because Slurm may call one at any moment.
 power_programs() {
     local bin=/opt/gpucluster/bin
     node_program
+    put_file /etc/sudoers.d/gpucluster 0440 root:root <<EOF
+slurm ALL=(root) NOPASSWD:SETENV: $bin/node-program power.resume*, $bin/node-program power.suspend *
+EOF
     put_program bin/resume
     put_program bin/suspend
     put_program bin/nodes-joined
-    put_file /etc/sudoers.d/gpucluster 0440 root:root <<EOF
-slurm ALL=(root) NOPASSWD:SETENV: $bin/node-program power.resume_program *, $bin/node-program power.suspend *
-EOF
     touch_log /var/log/gpucluster/power.log
 }

@@ -15,7 +15,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,12 @@ log = logging.getLogger("resume")
 SOCKET = Path("/run/gpucluster/offers") / fleet.BUNDLE.name
 """Another bundle has other code, and may have other partitions."""
 ACCEPTS_S = 300.0
-"""A program that accepted for ever would not end while jobs are submitted, and Slurm waits for it."""
+"""A program that accepted for ever would not end while jobs are submitted, and Slurm waits for it. So without capacity
+there are up to four, as a launch waits for up to 15 minutes."""
 ANSWER_S = 10.0
 REQUESTS_AT_ONCE = 400
 """slurmctld starts at most one program a second."""
-_ACCEPTED = b"accepted"
+_READING, _ACCEPTED = b"reading ", b"accepted"
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def read(hostlist: str, *, again: bool = False) -> Request:
 
 
 def accepted(request: Request, path: Path = SOCKET) -> bool:
-    """Whether another program launches these nodes. If it does not answer, it may have accepted them nevertheless: the
+    """Whether another program launches these nodes. If it answers too late, it may have recorded them nevertheless: the
     caller records its nodes too, and a node is launched by the program that recorded it first (`in_flight`)."""
     try:
         with socket.socket(socket.AF_UNIX) as asking:
@@ -64,16 +65,23 @@ def accepted(request: Request, path: Path = SOCKET) -> bool:
             asking.connect(str(path))
             asking.sendall(json.dumps([list(request.nodes), list(request.jobs)]).encode())
             asking.shutdown(socket.SHUT_WR)
-            return _all(asking) == _ACCEPTED
-    except OSError:
+            is_accepted = _all(asking) == _READING + _ACCEPTED
+    except (FileNotFoundError, ConnectionRefusedError):
         return False
+    except OSError as error:
+        log.warning("another program does not accept nodes: %s", error)
+        return False
+    if is_accepted:
+        log.info("%s: another program launches them", ",".join(request.nodes))
+    return is_accepted
 
 
-def serve(request: Request, accept: Accept, path: Path = SOCKET, accepts_s: float = ACCEPTS_S) -> None:
-    """Launches a program's own nodes and, until all launches have ended, those that other programs offer."""
-    own, until = accept(request), time.monotonic() + accepts_s
+def serve(request: Request, accept: Accept, path: Path = SOCKET) -> None:
+    """Launches a program's own nodes and, until all launches have ended, those that other programs offer. It listens
+    first: `accept` may load AWS's libraries, and the next program should not do that too."""
+    until = time.monotonic() + ACCEPTS_S
     with _ends() as (ended, end), ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool, _listening(path) as server:
-        running = [_submit(pool, own, end)]
+        running = [_submit(pool, accept(request), end)]
         while server and time.monotonic() < until and not all(each.done() for each in running):
             ready, _, _ = select.select([server, ended], [], [], max(0.0, until - time.monotonic()))
             if ended in ready:
@@ -85,15 +93,21 @@ def serve(request: Request, accept: Accept, path: Path = SOCKET, accepts_s: floa
 
 
 def _submit(pool: ThreadPoolExecutor, launch: Callable[[], None], end: socket.socket) -> Future[None]:
+    def say(_: object) -> None:
+        with suppress(BlockingIOError):  # the reader has more than enough to read
+            end.send(b".")
+
     future = pool.submit(launch)
-    future.add_done_callback(lambda _: end.send(b"."))
+    future.add_done_callback(say)
     return future
 
 
 @contextmanager
 def _ends() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """What is sent to the second socket wakes a reader of the first."""
+    """What is sent to the second socket wakes a reader of the first. When nobody reads any longer, a few hundred bytes
+    fill it."""
     reader, writer = socket.socketpair()
+    writer.setblocking(False)
     with reader, writer:
         yield reader, writer
 
@@ -124,16 +138,19 @@ def _bound(server: socket.socket, path: Path) -> bool:
 
 
 def _offered(server: socket.socket, accept: Accept) -> Iterator[Callable[[], None]]:
-    """The launch of one offer, which takes place whether the other program has waited for the answer or not."""
+    """The launch of one offer. The first part of the answer fails if the other program has not waited for it: it may
+    have launched the nodes itself, and forgotten them since."""
+    nodes: list[str] = []
     try:
         connection, _ = server.accept()
         with connection:
             connection.settimeout(ANSWER_S)
             nodes, jobs = json.loads(_all(connection))
+            connection.sendall(_READING)
             yield accept(Request(nodes, jobs))
             connection.sendall(_ACCEPTED)
     except (OSError, ValueError) as error:
-        log.warning("an offer of nodes failed: %s", error)
+        log.warning("%s: offered by a program that got no answer: %s", ",".join(nodes), error)
 
 
 def _all(connection: socket.socket) -> bytes:

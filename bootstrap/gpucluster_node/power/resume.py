@@ -30,8 +30,9 @@ from gpucluster_node.power.joining import Joining
 from gpucluster_node.power.wanted import Wanted
 
 log = logging.getLogger("resume")
-GROUPS_AT_ONCE = 64
-"""Most of the threads wait for EC2's rate limit."""
+GROUPS_AT_ONCE = 500
+"""Most of the threads wait, for EC2's rate limit or for capacity. A launch without capacity keeps its thread for 15
+minutes, and another one, of a type that EC2 has, must not wait behind it."""
 ASK_S = 900.0
 """How long a launch without capacity is repeated. Slurm gives up on a node at least 1,800 s after it requested it
 (ResumeTimeout), and the node must boot in the remaining time."""
@@ -204,6 +205,9 @@ def accept(request: offers.Request, *, again: bool = False) -> Callable[[], None
                 cluster, f"{time.time_ns()}", lambda: client("ec2", attempts=1), waits=record.waits
             )
             Resume(cluster, launcher, record).run(groups(cluster, record.mine, request.jobs))
+        except Exception:
+            log.exception("%s: the launch failed", ",".join(record.mine))
+            raise
         finally:
             record.close()
 

@@ -6,6 +6,7 @@ A program that launches other nodes already also launches these (`offers`). If t
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from gpucluster_node.log import start_logging
 from gpucluster_node.power import offers
@@ -15,9 +16,13 @@ def main() -> None:
     request = offers.read(sys.argv[1])
     start_logging()
     if not offers.accepted(request):
-        from gpucluster_node.power import resume  # with AWS's libraries, which take half a second and 95 MiB
+        offers.serve(request, _accept)
 
-        offers.serve(request, resume.accept)
+
+def _accept(request: offers.Request) -> Callable[[], None]:
+    from gpucluster_node.power import resume  # with AWS's libraries, which take half a second and 95 MiB
+
+    return resume.accept(request)
 
 
 if __name__ == "__main__":

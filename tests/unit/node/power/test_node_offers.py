@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from gpucluster_node.power import in_flight, offers
@@ -26,15 +27,32 @@ def path() -> Iterator[Path]:
         yield Path(folder) / "offers/bundle-1"
 
 
+@pytest.fixture
+def passed_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that the test lets pass."""
+    passed = [0.0]
+    monkeypatch.setattr(offers, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + passed[0]))
+    return passed
+
+
+def stops_accepting(path: Path, passed_s: list[float]) -> None:
+    """The program looks at the clock when it gets an offer."""
+    passed_s[0] += 1000
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.connect(str(path))
+    while path.exists():
+        time.sleep(0.01)
+
+
 class Program:
     """A ResumeProgram whose launches end when the test says so."""
 
-    def __init__(self, path: Path, first: Request = ONE, accepts_s: float = 60) -> None:
+    def __init__(self, path: Path, first: Request = ONE) -> None:
         self.accepted: list[Request] = []
         self.launched: list[Request] = []
         self._may_end: dict[str, threading.Event] = {}
         self._pool = ThreadPoolExecutor()
-        self.run: Future[None] = self._pool.submit(offers.serve, first, self.accept, path, accepts_s)
+        self.run: Future[None] = self._pool.submit(offers.serve, first, self.accept, path)
 
     def accept(self, request: Request) -> Callable[[], None]:
         self.accepted.append(request)
@@ -113,10 +131,10 @@ def test_the_socket_of_a_killed_program_is_replaced(path: Path) -> None:
     program.run.result(30)
 
 
-def test_after_a_while_a_program_accepts_no_more_and_another_one_does(path: Path) -> None:
-    first = Program(path, accepts_s=0.3)
+def test_after_a_while_a_program_accepts_no_more_and_another_one_does(path: Path, passed_s: list[float]) -> None:
+    first = Program(path)
     assert offered(TWO, path)
-    time.sleep(0.5)
+    stops_accepting(path, passed_s)
     assert not offers.accepted(Request(["train-3"], []), path)
     second = Program(path, Request(["train-3"], []))
     assert offered(Request(["train-4"], []), path)
@@ -171,6 +189,53 @@ def test_a_program_that_is_killed_during_its_offer_disturbs_nobody(path: Path) -
     for node in ("train-1", "train-2", "train-4"):
         program.end(node)
     program.run.result(30)
+
+
+def test_an_offer_whose_program_has_not_waited_is_not_launched(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That program has launched the nodes itself, and no longer records them."""
+    monkeypatch.setattr(offers, "ANSWER_S", 0.2)
+    may_accept, program = threading.Event(), Program(path)
+
+    def accept(request: Request) -> Callable[[], None]:
+        assert may_accept.wait(30)
+        return program.accept(request)
+
+    assert offered(TWO, path)
+    with ThreadPoolExecutor() as pool:
+        busy = path.with_name("busy")
+        run = pool.submit(offers.serve, Request(["train-3"], []), accept, busy)
+        while not busy.exists():
+            time.sleep(0.01)
+        assert not offers.accepted(Request(["train-4"], []), busy)
+        may_accept.set()
+        assert offered(Request(["train-5"], []), busy)
+        assert [each.nodes[0] for each in program.accepted] == ["train-1", "train-2", "train-3", "train-5"]
+        for number in (1, 2, 3, 5):
+            program.end(f"train-{number}")
+        run.result(30)
+        program.run.result(30)
+
+
+def test_a_program_ends_after_hundreds_of_launches_though_it_no_longer_accepts(
+    path: Path, passed_s: list[float]
+) -> None:
+    """A socket holds fewer than 300 unread messages."""
+    may_end, launched = threading.Event(), list[str]()
+
+    def accept(request: Request) -> Callable[[], None]:
+        def launch() -> None:
+            assert may_end.wait(60)
+            launched.append(request.nodes[0])
+
+        return launch
+
+    with ThreadPoolExecutor() as pool:
+        run = pool.submit(offers.serve, ONE, accept, path)
+        assert all(offered(Request([f"more-{number}"], []), path) for number in range(320))
+        stops_accepting(path, passed_s)
+        may_end.set()
+        run.result(30)
+    assert len(launched) == 321
 
 
 def test_a_failed_launch_is_raised_when_all_have_ended(path: Path) -> None:
