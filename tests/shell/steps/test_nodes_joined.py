@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -47,7 +49,8 @@ class Head:
         new.rename(self.root / "states")
 
     def start(self, nodes: str) -> subprocess.Popen[bytes]:
-        program = subprocess.Popen(["sh", str(self.program)], env={"SLURM_JOB_NODELIST": nodes})
+        """In a process group of its own, as slurmctld starts it: its subshell does the work."""
+        program = subprocess.Popen(["sh", str(self.program)], env={"SLURM_JOB_NODELIST": nodes}, start_new_session=True)
         self.running.append(program)
         return program
 
@@ -68,7 +71,8 @@ def head(tmp_path: Path) -> Iterator[Head]:
     made = Head(tmp_path)
     yield made
     for program in made.running:
-        program.kill()
+        with suppress(ProcessLookupError):  # it has ended
+            os.killpg(program.pid, signal.SIGKILL)
         program.wait()
 
 
