@@ -88,7 +88,7 @@ def resume(settings: dict) -> None:
     parallelcluster_files(settings)
     ways = {
         "alone": ["python3", "-c", ALONE.format(**settings)],
-        "ours": [str(BIN / "node-program"), "power.resume", hostlist],
+        "ours": [str(BIN / "node-program"), "power.resume_program", hostlist],
         "ParallelCluster": ["python3", "-m", "slurm_plugin.resume", hostlist],
     }
     found: dict[str, list] = {name: [] for name in ways}
