@@ -56,7 +56,7 @@ def _nodes(job: Job, nodes: Sequence[Node]) -> Iterator[str]:
             yield f"  {node.name} is {node.words}: {node.reason or 'no reason given'}"
     if len(usable) < job.nodes:
         back = "`sudo scontrol update nodename=NAME state=resume` on the head node resumes a node"
-        is_tried_again = any(when for _, when in (slurm.next_try(node.reason) for node in nodes))
+        is_tried_again = any(slurm.next_try(node.reason)[1] for node in nodes)
         tried_again = "nodes with a next try resume automatically; " if is_tried_again else ""
         yield f"it cannot start until enough nodes are in service: {tried_again}{back}"
 

@@ -93,7 +93,7 @@ def test_jobs_one_after_another_without_capacity(row: Row) -> None:
     row.clear()
     for job in jobs:
         job.completes()
-    row.ends("one program launches the nodes of all of them")
+    row.ends("at most two programs launch the nodes of all of them")
 
 
 @pytest.mark.fault("EC2 has capacity for 3 of a job's 8 nodes")

@@ -95,8 +95,6 @@ class Programs:
         if module.__name__.endswith(".fleet"):
             load, text = module.load, self._fleet
             module.load = lambda: load(text)
-        if module.__name__.endswith(".offers"):  # a thread that waits at a socket would stop the clock
-            module.serve = lambda request, accept: accept(request)()
         if module.__name__.endswith(".spending"):
             module.path, module.prices = lambda cluster: self._folder / "spending.json", dict
         if module.__name__.endswith(".log"):
