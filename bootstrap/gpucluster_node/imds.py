@@ -1,9 +1,8 @@
-"""Values of the instance metadata service. usage: imds PATH, such as meta-data/instance-id"""
+"""Values of the instance metadata service."""
 
 from __future__ import annotations
 
 import os
-import sys
 from urllib.request import Request, urlopen
 
 URL = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254").rstrip("/") + "/latest"
@@ -23,7 +22,3 @@ def ask(path: str) -> str:
     with urlopen(Request(f"{URL}/{path}", headers={"X-aws-ec2-metadata-token": token}), timeout=TIMEOUT_S) as answer:
         text: str = answer.read().decode()
         return text
-
-
-if __name__ == "__main__":
-    print(ask(sys.argv[1]))

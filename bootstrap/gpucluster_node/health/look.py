@@ -16,8 +16,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from gpucluster_node import slurm
 from gpucluster_node.health import aside, checks, facts
@@ -31,8 +32,15 @@ Started = subprocess.Popen[str] | OSError
 
 def look(node: facts.Facts) -> dict[str, list[str]]:
     """Name of each check -> the faults that it found."""
-    answers = ask(node, checks.QUICK, checks.LIMIT_S)
-    return {check.name: judged(check, answer, node) for check, answer in answers}
+    return dict(_faults(node, checks.QUICK))
+
+
+def _faults(node: facts.Facts, wanted: Sequence[Check]) -> Iterator[tuple[str, list[str]]]:
+    for check, answer in ask(node, wanted, checks.LIMIT_S):
+        found = judged(check, answer, node)
+        if found and check.again:
+            ((_, found),) = _faults(node, [replace(check, argv=check.again, again=())])
+        yield check.name, found
 
 
 def judged(check: Check, answer: Answer, node: facts.Facts) -> list[str]:

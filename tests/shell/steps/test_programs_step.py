@@ -36,6 +36,14 @@ def test_programs_of_an_older_bundle_are_replaced(tmp_path: Path) -> None:
     assert "etc/slurm/burst_buffer.lua" not in written(tmp_path)
 
 
+def test_modules_are_compiled_so_that_a_launch_need_not(tmp_path: Path) -> None:
+    for name in ("opt/gpucluster/bin/resume", "bundle/gpucluster_node/power/resume.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    run(tmp_path)
+    assert list((tmp_path / "bundle/gpucluster_node/power/__pycache__").glob("resume.*.pyc"))
+
+
 def test_data_staging_programs_are_replaced_too(tmp_path: Path) -> None:
     for name in ("opt/gpucluster/bin/resume", "bundle/slurm/burst_buffer.lua", "bundle/slurm/burst_buffer.conf"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -7,13 +7,17 @@ import fcntl
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
-from gpucluster_node import slurm
+from gpucluster_node import imds, slurm
 from gpucluster_node.health import checks, facts, look, xid
 from gpucluster_node.health.checks import Answer, Check
 
@@ -173,21 +177,45 @@ def test_a_mount_that_is_gone_is_named() -> None:
     assert list(checks.mounts(Answer(None), P4DE)) == []
 
 
-def test_mounts_are_read_while_nobody_mounts(tmp_path: Path) -> None:
-    """bootstrap/lib/runner.sh takes the same lock; a node that has none is not set up."""
+@pytest.fixture
+def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of the only check."""
     (check,) = [check for check in checks.QUICK if check.name == "mounts"]
     lock = tmp_path / "lock"
-    assert checks.LOCK in (BOOTSTRAP / "lib/runner.sh").read_text() and check.argv[-1] == checks.LOCK
+    again = tuple(str(lock) if word == checks.LOCK else word for word in check.again)
+    assert again != check.again and checks.LOCK in (BOOTSTRAP / "lib/runner.sh").read_text()
+    monkeypatch.setattr(checks, "QUICK", [replace(check, again=again)])
+    return lock
 
-    def answer(limit_s: float) -> Answer:
-        (found,) = look.ask(P4DE, [replace(check, argv=(*check.argv[:-1], str(lock)))], limit_s)
-        return found[1]
 
-    assert " / " in answer(9.0).text, "without a lock"
+def test_a_job_whose_mounts_are_there_does_not_wait_for_the_boots_last_steps(lock: Path) -> None:
     with lock.open("w") as held:
-        assert " / " in answer(9.0).text
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert list(checks.mounts(answer(0.5), P4DE)) == []
+        began = time.monotonic()
+        assert look.look(facts.Facts(mounts=("/",))) == {"mounts": []}
+        assert time.monotonic() - began < 15
+
+
+def test_a_missing_mount_is_a_fault_only_while_nobody_mounts(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = {"mounts": ["storage: nothing is mounted on /no"]}
+    node = facts.Facts(mounts=("/", "/no"))
+    assert look.look(node) == fault
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        monkeypatch.setattr(checks, "LIMIT_S", 0.5)
+        assert look.look(node) == {"mounts": []}
+
+
+def test_a_mount_that_another_program_restores_is_no_fault(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first answer is from before the mount, and the second one comes when the other program has ended."""
+    before = lock.with_name("before")
+    before.write_text("36 35 98:0 / / rw - ext4 /dev/root rw\n")
+    (check,) = checks.QUICK
+    monkeypatch.setattr(checks, "QUICK", [replace(check, argv=("cat", str(before)))])
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        threading.Timer(0.5, held.close).start()
+        assert look.look(facts.Facts(mounts=("/", "/proc"))) == {"mounts": []}
 
 
 def test_the_nodes_facts_have_the_mounts_that_came_later(tmp_path: Path) -> None:
@@ -235,6 +263,60 @@ def test_what_was_proven_before_counts() -> None:
         raise KeyError("x")
 
     assert look.judged(replace(shown(), judge=judge), Answer(0), P4DE) == ["broken"]
+
+
+class Metadata(BaseHTTPRequestHandler):
+    """Version 2 of the metadata service: without a token, or without its lifetime, there is no answer (EC2's guide,
+    instance-metadata-v2-how-it-works). EC2's guide has the document (monitoring-instances-status-check_sched)."""
+
+    documents: ClassVar[dict[str, str]] = {}
+
+    def do_PUT(self) -> None:
+        has_lifetime = "X-aws-ec2-metadata-token-ttl-seconds" in self.headers
+        self._answer("a token" if has_lifetime and self.path == "/latest/api/token" else None, 400)
+
+    def do_GET(self) -> None:
+        if self.headers.get("X-aws-ec2-metadata-token") != "a token":
+            return self._answer(None, 401)
+        return self._answer(self.documents.get(self.path), 404)
+
+    def _answer(self, text: str | None, otherwise: int) -> None:
+        self.send_response(otherwise if text is None else 200)
+        self.end_headers()
+        self.wfile.write((text or "<title>an error</title>").encode())
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[str]]]:
+    """Asks a metadata service as the check before each job does."""
+    (check,) = [check for check in checks.QUICK if check.name == "EC2's events"]
+    with ThreadingHTTPServer(("127.0.0.1", 0), Metadata) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        here = f"http://127.0.0.1:{server.server_address[1]}/latest"
+        monkeypatch.setattr(
+            checks, "QUICK", [replace(check, argv=tuple(here if each == imds.URL else each for each in check.argv))]
+        )
+        yield lambda: look.look(P4DE)[check.name]
+        server.shutdown()
+
+
+def test_an_event_that_ec2_plans_drains_the_node(
+    events: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert events() == [], "no document"
+    document = """[ {
+      "NotBefore" : "21 Jan 2019 09:00:43 GMT",
+      "Code" : "system-reboot",
+      "Description" : "scheduled reboot",
+      "EventId" : "instance-event-0d59937288b749b32",
+      "NotAfter" : "21 Jan 2019 09:17:23 GMT",
+      "State" : "active"
+    } ]"""
+    monkeypatch.setitem(Metadata.documents, "/latest/meta-data/events/maintenance/scheduled", document)
+    assert events() == ["EC2 plans system-reboot at 21 Jan 2019 09:00:43 GMT"]
 
 
 def test_a_node_without_gpus_runs_only_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
