@@ -193,9 +193,10 @@ def clock(answer: Answer, facts: Facts) -> Iterator[str]:
 
 _EVENTS = """
 token=$(curl -sSf -m "$2" -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' "$0/api/token") &&
-exec curl -sSf -m "$2" -H "X-aws-ec2-metadata-token: $token" "$0/$1"
+printf 'X-aws-ec2-metadata-token: %s\n' "$token" | curl -sSf -m "$2" -H @- "$0/$1"
 """
-"""The same requests as `imds.ask`. Every job waits for this check, and curl starts in a tenth of Python's time."""
+"""The same requests as `imds.ask`. Every job waits for this check, and curl starts in a tenth of Python's time. Users
+may read a process's arguments, so the token is none of them."""
 _MOUNTINFO = ("cat", "/proc/self/mountinfo")
 
 
@@ -243,9 +244,9 @@ QUICK: Sequence[Check] = (
         again=("flock", "--timeout", "30", LOCK, *_MOUNTINFO),
     ),
 )
-"""A program that holds LOCK may be mounting a file system again. So may the node's boot, which holds it until its last
-step has ended; jobs may start before that. If the lock is held for 30 s, flock prints nothing, which proves
-nothing."""
+"""The checks before each job. Where a mount is missing, a program that holds LOCK may be mounting it again. If the lock
+is held for 30 s, flock prints nothing, which proves nothing. A mount that is there waits for no lock, because a node's
+boot holds it until its last step has ended, and jobs may start before that."""
 _DIAG = """
 systemctl --quiet is-active nvidia-dcgm || { systemctl start nvidia-dcgm && trap 'systemctl stop nvidia-dcgm' EXIT; }
 timeout --kill-after "$1" "$0" dcgmi diag -r 2 &

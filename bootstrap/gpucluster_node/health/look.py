@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -32,15 +32,17 @@ Started = subprocess.Popen[str] | OSError
 
 def look(node: facts.Facts) -> dict[str, list[str]]:
     """Name of each check -> the faults that it found."""
-    return dict(_faults(node, checks.QUICK))
+    until = time.monotonic() + checks.LIMIT_S
+    answers = ask(node, checks.QUICK, checks.LIMIT_S)
+    return {check.name: _faults(node, check, answer, until) for check, answer in answers}
 
 
-def _faults(node: facts.Facts, wanted: Sequence[Check]) -> Iterator[tuple[str, list[str]]]:
-    for check, answer in ask(node, wanted, checks.LIMIT_S):
-        found = judged(check, answer, node)
-        if found and check.again:
-            ((_, found),) = _faults(node, [replace(check, argv=check.again, again=())])
-        yield check.name, found
+def _faults(node: facts.Facts, check: Check, answer: Answer, until: float) -> list[str]:
+    found = judged(check, answer, node)
+    if found and check.again:
+        ((_, answer),) = ask(node, [replace(check, argv=check.again)], until - time.monotonic())
+        return judged(check, answer, node)
+    return found
 
 
 def judged(check: Check, answer: Answer, node: facts.Facts) -> list[str]:

@@ -289,16 +289,24 @@ class Metadata(BaseHTTPRequestHandler):
         pass
 
 
+def ask_at(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checks ask this metadata service."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    changed = [
+        replace(each, argv=tuple(url if word == imds.URL else word for word in each.argv)) for each in checks.QUICK
+    ]
+    assert changed != checks.QUICK
+    monkeypatch.setattr(checks, "QUICK", changed)
+
+
 @pytest.fixture
 def events(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[str]]]:
     """Asks a metadata service as the check before each job does."""
     (check,) = [check for check in checks.QUICK if check.name == "EC2's events"]
+    monkeypatch.setattr(checks, "QUICK", [check])
     with ThreadingHTTPServer(("127.0.0.1", 0), Metadata) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        here = f"http://127.0.0.1:{server.server_address[1]}/latest"
-        monkeypatch.setattr(
-            checks, "QUICK", [replace(check, argv=tuple(here if each == imds.URL else each for each in check.argv))]
-        )
+        ask_at(f"http://127.0.0.1:{server.server_address[1]}/latest", monkeypatch)
         yield lambda: look.look(P4DE)[check.name]
         server.shutdown()
 
@@ -320,7 +328,7 @@ def test_an_event_that_ec2_plans_drains_the_node(
 
 
 def test_a_node_without_gpus_runs_only_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:9")
+    ask_at("http://127.0.0.1:9", monkeypatch)
     plain = facts.Facts(mounts=("/",))
     assert look.look(plain) == {"EC2's events": [], "clock": [], "mounts": []}
 
