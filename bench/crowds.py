@@ -13,7 +13,6 @@ from bench.local_cluster import Cluster, cluster
 
 SIZES = (16, 48)
 REPEATS = 10
-GONE_WITHIN_S = 900
 WHY = "sinfo --list-reasons --long; tail -n 60 /var/log/gpucluster/power.log"
 ROW = "  - {{name: crowd, instance_types: [m6i.large], max_nodes: {most}}}\n"
 
@@ -44,28 +43,5 @@ def _together(made: Cluster, size: int) -> float:
     print(f"{size} nodes: {len(set(joined))} joined in {took_s:.0f} s", file=sys.stderr)
     if len(set(joined)) != size:
         raise RuntimeError(f"{len(set(joined))} of {size} nodes joined: {' '.join(sorted(joined))}")
-    made.ssh(f"sudo scontrol update nodename={','.join(joined)} state=power_down")
-    _wait_until_gone(made)
+    made.power_down(joined)
     return took_s
-
-
-def _wait_until_gone(made: Cluster) -> None:
-    """Until no instance is left and Slurm may start each node again."""
-    until = time.monotonic() + GONE_WITHIN_S
-    while left := _instances(made) or _busy(made):
-        if time.monotonic() > until:
-            raise RuntimeError(f"not gone after {GONE_WITHIN_S} s: {' '.join(left)}")
-        time.sleep(2)
-
-
-def _instances(made: Cluster) -> list[str]:
-    role = {"Name": "tag:gpucluster:role", "Values": ["compute"]}
-    live = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped", "shutting-down"]}
-    found = made.client("ec2").describe_instances(Filters=[role, live])["Reservations"]
-    return [each["InstanceId"] for group in found for each in group["Instances"]]
-
-
-def _busy(made: Cluster) -> list[str]:
-    """Nodes that do not wait, powered down, for a job."""
-    shown = made.ssh("sinfo --noheader --Node --partition=crowd --format='%N %t'").splitlines()
-    return [line for line in shown if line.split()[1] != "idle~"]

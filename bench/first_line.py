@@ -1,6 +1,7 @@
 """From `gpucluster submit` to the first rank's line, on nodes that boot for the job, against the boot of these nodes.
 
-Every turn has a partition of its own, so that its nodes are cold. The job needs no Python environment: the cluster's
+Every turn has a partition of its own, and its nodes are gone before the next turn: idle nodes would take part of this
+machine's CPU time, which they do not on AWS. The job needs no Python environment: the cluster's
 first job would wait for that once. The ranks print the time, so that it does not count how the log reaches the client.
 """
 
@@ -56,6 +57,7 @@ def _turn(made: Cluster, partition: str) -> Seconds:
     launch = min(launched(made, node) for node in nodes).timestamp()
     booted = max(ended(made, node) for node in nodes).timestamp()
     first = min(map(float, _PRINTED.findall(log)))
+    made.power_down(nodes)
     found = Seconds(launch - began, booted - launch, first - booted)
     print(
         f"{partition}: {found.to_launch:.1f} s to the launch, {found.boot:.1f} s for the boot, "

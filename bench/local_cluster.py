@@ -8,12 +8,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 PORT = 5830
+GONE_WITHIN_S = 900
 
 
 class Cluster:
@@ -38,6 +40,26 @@ class Cluster:
 
     def ssh(self, script: str) -> str:
         return self.run("ssh", "--", script)
+
+    def power_down(self, nodes: Sequence[str]) -> None:
+        """Waits until no compute node's instance is left, and Slurm may start each node again. Raises RuntimeError."""
+        self.ssh(f"sudo scontrol update nodename={','.join(nodes)} state=power_down")
+        until = time.monotonic() + GONE_WITHIN_S
+        while left := self._instances() or self._busy():
+            if time.monotonic() > until:
+                raise RuntimeError(f"not gone after {GONE_WITHIN_S} s: {' '.join(left)}")
+            time.sleep(2)
+
+    def _instances(self) -> list[str]:
+        role = {"Name": "tag:gpucluster:role", "Values": ["compute"]}
+        live = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped", "shutting-down"]}
+        found = self.client("ec2").describe_instances(Filters=[role, live])["Reservations"]
+        return [each["InstanceId"] for group in found for each in group["Instances"]]
+
+    def _busy(self) -> list[str]:
+        """Nodes that do not wait, powered down, for a job."""
+        shown = self.ssh("sinfo --noheader --Node --format='%N %t'").splitlines()
+        return [line for line in shown if line.split()[1] != "idle~"]
 
     def client(self, service: str) -> Any:
         from gpucluster.cluster import aws
