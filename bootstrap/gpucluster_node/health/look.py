@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -28,21 +28,22 @@ LONGEST_REASON = 250
 NO_ROOM = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 _STEP = "health: storage: step="
 Started = subprocess.Popen[str] | OSError
+Load = Callable[[], facts.Facts]
 
 
-def look(node: facts.Facts) -> dict[str, list[str]]:
-    """Name of each check -> the faults that it found."""
-    until = time.monotonic() + checks.LIMIT_S
+def look(load: Load) -> dict[str, list[str]]:
+    """Name of each check -> the faults that it found. load: reads what this node should have; called once more after
+    another program has mounted or unmounted, because that may have changed it."""
+    node, until = load(), time.monotonic() + checks.LIMIT_S
     answers = ask(node, checks.QUICK, checks.LIMIT_S)
-    return {check.name: _faults(node, check, answer, until) for check, answer in answers}
+    return {check.name: _faults(load, check, judged(check, answer, node), until) for check, answer in answers}
 
 
-def _faults(node: facts.Facts, check: Check, answer: Answer, until: float) -> list[str]:
-    found = judged(check, answer, node)
-    if found and check.again:
-        ((_, answer),) = ask(node, [replace(check, argv=check.again)], until - time.monotonic())
-        return judged(check, answer, node)
-    return found
+def _faults(load: Load, check: Check, found: list[str], until: float) -> list[str]:
+    if not (found and check.again):
+        return found
+    again = ask(load(), [replace(check, argv=check.again)], until - time.monotonic())
+    return [fault for _, answer in again for fault in judged(check, answer, load())]
 
 
 def judged(check: Check, answer: Answer, node: facts.Facts) -> list[str]:
@@ -98,9 +99,9 @@ def _answer(process: Started, until: float) -> Answer:
     return Answer(process.returncode, text, errors)
 
 
-def diagnose(node: facts.Facts) -> dict[str, object]:
+def diagnose(load: Load) -> dict[str, object]:
     """The object that `gpucluster doctor --node` shows."""
-    found = look(node)
+    node, found = load(), look(load)
     skipped, drained = _test_gpus(node, found) if checks.DIAGNOSTICS.applies(node) else ("", "")
     return {"ok": not any(found.values()), "checks": found, "skipped": skipped, "drained": drained}
 
@@ -165,9 +166,9 @@ def _end_on_signals() -> None:
 def main() -> int:
     if "--diagnose" in sys.argv[1:]:
         _end_on_signals()
-        print(json.dumps(diagnose(facts.load())))
+        print(json.dumps(diagnose(facts.load)))
         return 0
-    faults = [fault for found in look(facts.load()).values() for fault in found]
+    faults = [fault for found in look(facts.load).values() for fault in found]
     if not faults:
         return 0
     print(reason(faults), flush=True)

@@ -76,7 +76,7 @@ def test_a_healthy_node_passes_and_one_that_lost_hardware_does_not(tmp_path: Pat
 def look(folder: Path, data: dict[str, object]) -> list[str]:
     code = (
         "import json, sys; from gpucluster_node.health import facts, look;"
-        "print(json.dumps(look.look(facts.Facts(**json.loads(sys.argv[1])))))"
+        "print(json.dumps(look.look(lambda: facts.Facts(**json.loads(sys.argv[1])))))"
     )
     path = f"{GUEST_FILES}/usr/bin:{os.environ['PATH']}"
     environment = {"PATH": path, "PYTHONPATH": str(BOOTSTRAP), "LOCALCLOUD_RUN": str(folder)}

@@ -192,18 +192,18 @@ def test_a_job_whose_mounts_are_there_does_not_wait_for_the_boots_last_steps(loc
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         began = time.monotonic()
-        assert look.look(facts.Facts(mounts=("/",))) == {"mounts": []}
+        assert look.look(lambda: facts.Facts(mounts=("/",))) == {"mounts": []}
         assert time.monotonic() - began < 15
 
 
 def test_a_missing_mount_is_a_fault_only_while_nobody_mounts(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fault = {"mounts": ["storage: nothing is mounted on /no"]}
     node = facts.Facts(mounts=("/", "/no"))
-    assert look.look(node) == fault
+    assert look.look(lambda: node) == fault
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         monkeypatch.setattr(checks, "LIMIT_S", 0.5)
-        assert look.look(node) == {"mounts": []}
+        assert look.look(lambda: node) == {"mounts": []}
 
 
 def test_a_mount_that_another_program_restores_is_no_fault(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,21 @@ def test_a_mount_that_another_program_restores_is_no_fault(lock: Path, monkeypat
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         threading.Timer(0.5, held.close).start()
-        assert look.look(facts.Facts(mounts=("/", "/proc"))) == {"mounts": []}
+        assert look.look(lambda: facts.Facts(mounts=("/", "/proc"))) == {"mounts": []}
+
+
+def test_a_mount_that_an_update_removes_is_no_fault(lock: Path) -> None:
+    """The step storage_mounts holds the lock, unmounts what cluster.yaml no longer has, and writes the list last."""
+    node = [facts.Facts(mounts=("/", "/no"))]
+
+    def update() -> None:
+        node[0] = facts.Facts(mounts=("/",))
+        held.close()
+
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        threading.Timer(0.5, update).start()
+        assert look.look(lambda: node[0]) == {"mounts": []}
 
 
 def test_the_nodes_facts_have_the_mounts_that_came_later(tmp_path: Path) -> None:
@@ -307,7 +321,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[str]]]
     with ThreadingHTTPServer(("127.0.0.1", 0), Metadata) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         ask_at(f"http://127.0.0.1:{server.server_address[1]}/latest", monkeypatch)
-        yield lambda: look.look(P4DE)[check.name]
+        yield lambda: look.look(lambda: P4DE)[check.name]
         server.shutdown()
 
 
@@ -330,7 +344,7 @@ def test_an_event_that_ec2_plans_drains_the_node(
 def test_a_node_without_gpus_runs_only_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     ask_at("http://127.0.0.1:9", monkeypatch)
     plain = facts.Facts(mounts=("/",))
-    assert look.look(plain) == {"EC2's events": [], "clock": [], "mounts": []}
+    assert look.look(lambda: plain) == {"EC2's events": [], "clock": [], "mounts": []}
 
 
 @pytest.fixture
@@ -481,7 +495,7 @@ def test_it_ends_although_a_command_hangs(tmp_path: Path) -> None:
     code = (
         "import os, sys; from gpucluster_node.health import checks, look; checks.LIMIT_S = 0.3;"
         "from gpucluster_node.health.facts import Facts;"
-        "print(look.look(Facts(gpus=1)), flush=True); os._exit(0)"
+        "print(look.look(lambda: Facts(gpus=1)), flush=True); os._exit(0)"
     )
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": "bootstrap"}
     root = Path(__file__).resolve().parents[3]

@@ -87,7 +87,7 @@ def diagnosed(
         return [(wanted[0], Answer(0, dcgmi))]
 
     monkeypatch.setattr(look, "ask", ask)
-    return look.diagnose(NODE)
+    return look.diagnose(lambda: NODE)
 
 
 def nothing() -> None:
@@ -124,7 +124,7 @@ def test_a_node_whose_gpus_fail_is_left_to_be_replaced(played: Slurm, monkeypatc
 @pytest.mark.parametrize("state", ["RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED"])
 def test_a_node_that_a_job_has_is_not_touched(played: Slurm, state: str) -> None:
     played.jobs = ["6 COMPLETED", f"7 {state}"]
-    told = look.diagnose(NODE)
+    told = look.diagnose(lambda: NODE)
     assert told == {"ok": True, "checks": {"x": []}, "skipped": "job 7 has the node", "drained": ""}
     assert played.updates == []
 
@@ -153,13 +153,13 @@ def test_a_process_without_a_job_keeps_dcgm_away(
     """DCGM would find its GPU broken, and the node would be replaced under the process."""
     answers = {checks.PROCESSES.name: answer, checks.DIAGNOSTICS.name: Answer(0, PASSED)}
     monkeypatch.setattr(look, "ask", lambda node, wanted, limit_s: [(wanted[0], answers[wanted[0].name])])
-    assert look.diagnose(NODE)["skipped"] == skipped
+    assert look.diagnose(lambda: NODE)["skipped"] == skipped
     assert played.updates == ["drain", "undrain"]
 
 
 def test_a_node_that_boots_is_not_drained_because_slurm_would_requeue_its_job(played: Slurm) -> None:
     played.state |= {"POWERING_UP"}
-    assert look.diagnose(NODE)["skipped"] == "it is still booting"
+    assert look.diagnose(lambda: NODE)["skipped"] == "it is still booting"
     assert played.updates == []
 
 
@@ -276,7 +276,7 @@ def test_two_do_not_test_at_once(played: Slurm) -> None:
 
 
 def test_a_node_without_gpus_is_not_drained(played: Slurm) -> None:
-    told = look.diagnose(facts.Facts())
+    told = look.diagnose(facts.Facts)
     assert told == {"ok": True, "checks": {"x": []}, "skipped": "", "drained": ""} and played.updates == []
 
 
@@ -353,7 +353,7 @@ def test_without_any_answer_the_tests_end_before_the_drain(played: Slurm, monkey
         return [(wanted[0], Answer(None if wanted[0] is checks.DIAGNOSTICS else 0))]
 
     monkeypatch.setattr(look, "ask", ask)
-    told = look.diagnose(NODE)
+    told = look.diagnose(lambda: NODE)
     assert told["skipped"] == "dcgmi did not end within 1010 s" and "DRAIN" in ended
     assert played.updates == ["drain", "undrain"]
 
