@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from moto.ec2.exceptions import InvalidInstanceIdError
 from moto.ec2.models import EC2Backend
 from moto.ec2.models.amis import Ami, AmiBackend
 from moto.ec2.models.core import TaggedEC2Resource
-from moto.ec2.models.instances import InstanceBackend, Reservation
+from moto.ec2.models.instances import Instance, InstanceBackend, Reservation
 from moto.ec2.models.tags import TagBackend
 from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
 
@@ -35,6 +36,7 @@ def install(pace: Pace) -> None:
     TagBackend.describe_tags = tags  # type: ignore[method-assign, assignment]
     AmiBackend.describe_images = _shown_images  # type: ignore[method-assign, assignment]
     InstanceBackend.describe_instances = reservations  # type: ignore[method-assign, assignment]
+    InstanceBackend.get_instance = _instance  # type: ignore[method-assign, assignment]
 
 
 def _of_id(pace: Pace, backend: EC2Backend, resource_id: str) -> list[Tag]:
@@ -71,6 +73,16 @@ def _shown_images(backend: Any, *given: Any, **named: Any) -> list[Ami]:
         return _describe_images(backend, *given, **named)
     image = backend.amis.get(wanted)
     return [image] if image else []
+
+
+def _instance(backend: Any, instance_id: str) -> Instance:
+    """Begins with the newest. moto asks for each instance of a launch twice, and goes through all there were, also
+    those that have terminated, from the oldest."""
+    for reservation in reversed(backend.reservations.copy().values()):
+        for instance in reversed(reservation.instances):
+            if instance.id == instance_id:
+                return instance  # type: ignore[no-any-return]
+    raise InvalidInstanceIdError(instance_id)
 
 
 def _shown_reservations(pace: Pace, backend: Any, filters: Any) -> list[Reservation]:

@@ -14,7 +14,9 @@ from botocore.model import ListShape, MapShape, Shape, StructureShape
 from moto.core import serialize
 from moto.core.serialize import EC2Serializer
 from moto.core.utils import get_service_model
+from moto.ec2.exceptions import InvalidInstanceIdError
 from moto.ec2.models import ec2_backends
+from moto.ec2.models.instances import InstanceBackend
 
 from localcloud.clients import ACCOUNT_ID
 from localcloud.ec2 import shown
@@ -114,6 +116,25 @@ def test_tags_are_found_as_moto_finds_them(cloud: local.Cloud, filters: dict[str
     found = backend.describe_tags(wanted or None)
     assert found == shown._describe_tags(backend, wanted or None)  # type: ignore[arg-type]
     assert found
+
+
+def test_no_instance_of_a_launch_goes_through_all_others(cloud: local.Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+    listed = InstanceBackend.all_instances
+    monkeypatch.setattr(InstanceBackend, "all_instances", lambda *given: calls.append(given) or listed(*given))
+    ec2 = cloud.client("ec2")
+    (image, *_) = ec2.describe_images(Owners=["amazon"])["Images"]
+    asked = []
+    for count in (1, 5):
+        calls.clear()
+        launched = ec2.run_instances(ImageId=image["ImageId"], InstanceType="m5.large", MinCount=count, MaxCount=count)
+        asked.append(len(calls))
+    assert asked[0] == asked[1]
+    backend = ec2_backends[ACCOUNT_ID]["us-east-1"]
+    for each in launched["Instances"]:
+        assert backend.get_instance(each["InstanceId"]).id == each["InstanceId"]
+    with pytest.raises(InvalidInstanceIdError):
+        backend.get_instance("i-0123456789abcdef0")
 
 
 @pytest.mark.parametrize(
