@@ -37,6 +37,7 @@ def install(pace: Pace) -> None:
     AmiBackend.describe_images = _shown_images  # type: ignore[method-assign, assignment]
     InstanceBackend.describe_instances = reservations  # type: ignore[method-assign, assignment]
     InstanceBackend.get_instance = _instance  # type: ignore[method-assign, assignment]
+    InstanceBackend.get_instance_by_id = _instance_or_none  # type: ignore[method-assign, assignment]
 
 
 def _of_id(pace: Pace, backend: EC2Backend, resource_id: str) -> list[Tag]:
@@ -76,13 +77,19 @@ def _shown_images(backend: Any, *given: Any, **named: Any) -> list[Ami]:
 
 
 def _instance(backend: Any, instance_id: str) -> Instance:
-    """Begins with the newest. moto asks for each instance of a launch twice, and goes through all there were, also
-    those that have terminated, from the oldest."""
+    if found := _instance_or_none(backend, instance_id):
+        return found
+    raise InvalidInstanceIdError(instance_id)
+
+
+def _instance_or_none(backend: Any, instance_id: str) -> Instance | None:
+    """Begins with the newest. moto asks for each instance of a launch, and of CreateTags, twice, and goes through all
+    there were, also those that have terminated, from the oldest."""
     for reservation in reversed(backend.reservations.copy().values()):
         for instance in reversed(reservation.instances):
             if instance.id == instance_id:
                 return instance  # type: ignore[no-any-return]
-    raise InvalidInstanceIdError(instance_id)
+    return None
 
 
 def _shown_reservations(pace: Pace, backend: Any, filters: Any) -> list[Reservation]:

@@ -118,7 +118,7 @@ def test_tags_are_found_as_moto_finds_them(cloud: local.Cloud, filters: dict[str
     assert found
 
 
-def test_no_instance_of_a_launch_goes_through_all_others(cloud: local.Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_instances_are_found_without_the_list_of_all(cloud: local.Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[object] = []
     listed = InstanceBackend.all_instances
     monkeypatch.setattr(InstanceBackend, "all_instances", lambda *given: calls.append(given) or listed(*given))
@@ -133,6 +133,8 @@ def test_no_instance_of_a_launch_goes_through_all_others(cloud: local.Cloud, mon
     backend = ec2_backends[ACCOUNT_ID]["us-east-1"]
     for each in launched["Instances"]:
         assert backend.get_instance(each["InstanceId"]).id == each["InstanceId"]
+        assert backend.get_instance_by_id(each["InstanceId"]) is backend.get_instance(each["InstanceId"])
+    assert backend.get_instance_by_id("i-0123456789abcdef0") is None
     with pytest.raises(InvalidInstanceIdError):
         backend.get_instance("i-0123456789abcdef0")
 
