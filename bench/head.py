@@ -36,7 +36,7 @@ class Head:
             "systemd-nspawn", "--quiet", "--register=no", "--keep-unit", f"--directory={self._image}",
             "--volatile=overlay", f"--machine={self._machine}", "--hostname=head", "--as-pid2",
             "--console=pipe", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
-            f"--bind-ro={self._folder / 'bundle'}:/opt/gpucluster/bundle",
+            f"--bind={self._folder / 'bundle'}:/opt/gpucluster/bundle",
             f"--bind={self._folder / 'packages'}:/opt/packages-of-bench",  # its Python keeps compiled modules there
             f"--bind-ro={ROOT / 'bench'}:/opt/bench",
             *(f"--setenv={name}={value}" for name, value in self._variables.items()),

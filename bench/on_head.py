@@ -35,6 +35,7 @@ def start_slurm(zone: str, replaced: dict[str, str]) -> None:
     for path in (BUNDLE / "programs/bin").iterdir():
         (BIN / path.name).write_text(replaced.get(path.name) or path.read_text())
         (BIN / path.name).chmod(0o755)
+    quicken_programs()
     Path("/etc/sudoers.d/gpucluster").write_text(f"slurm ALL=(root) NOPASSWD:SETENV: {BIN}/node-program *\n")
     for name in ("slurm.conf", "gres.conf"):
         shutil.copy(BUNDLE / "slurm" / name, ETC / name)
@@ -49,6 +50,12 @@ def start_slurm(zone: str, replaced: dict[str, str]) -> None:
     start_munge()
     subprocess.run(["slurmctld"], check=True)
     wait(lambda: "is UP" in said("scontrol", "ping"), 60)
+
+
+def quicken_programs() -> None:
+    """As a head node's boot does (`power_programs` in lib/controller.sh)."""
+    script = f"say() {{ exit 1; }}; BUNDLE={BUNDLE}; . {BUNDLE}/lib/node_program.sh; quicken_node_programs"
+    subprocess.run(["bash", "-c", script], env={**os.environ, "PYTHONPATH": PACKAGES}, check=True)
 
 
 def start_munge() -> None:
@@ -135,19 +142,25 @@ scaling_strategy = all-or-nothing
 
 def launched(name: str, argv: list[str], nodes: int) -> dict:
     (PCLUSTER / "heartbeat").write_text(time.strftime("%Y-%m-%d %H:%M:%S.000000+00:00", time.gmtime()))
+    asked = time.time()
+    found = json.loads(said("python3", __file__, "one", json.dumps({"log": f"/tmp/{name}.log", "argv": argv})))
+    calls = Counter(f"{each['service']}:{each['action']}" for each in asked_since(asked))
+    check(name, found.pop("status"), nodes)
+    return {**found, "calls": dict(calls)}
+
+
+def one(settings: dict) -> None:
+    """In a process of its own: a program's peak of memory includes what its parent had when it started it."""
     variables = {**os.environ, "PYTHONPATH": PACKAGES, "SLURM_RESUME_FILE": str(RESUME_FILE)}
     variables |= {"SLURM_BINARIES_DIR": "/usr/bin"}
-    asked, began = time.time(), time.monotonic()
     output = [
-        (os.POSIX_SPAWN_OPEN, stream, f"/tmp/{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        (os.POSIX_SPAWN_OPEN, stream, settings["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         for stream in (1, 2)
     ]
+    argv, began = settings["argv"], time.monotonic()
     _, status, usage = os.wait4(os.posix_spawnp(argv[0], argv, variables, file_actions=output), 0)
-    wall_s = time.monotonic() - began
-    calls = Counter(f"{each['service']}:{each['action']}" for each in asked_since(asked))
-    check(name, status, nodes)
-    cpu_s = usage.ru_utime + usage.ru_stime
-    return {"cpu_s": cpu_s, "wall_s": wall_s, "mib": usage.ru_maxrss / 1024, "calls": dict(calls)}
+    found = {"status": status, "wall_s": time.monotonic() - began, "cpu_s": usage.ru_utime + usage.ru_stime}
+    print(json.dumps({**found, "mib": usage.ru_maxrss / 1024}))
 
 
 def asked_since(epoch_s: float) -> list[dict]:
@@ -258,4 +271,4 @@ def cpu_s(word: str) -> float:
 
 
 if __name__ == "__main__":
-    {"resume": resume, "slurmctld": slurmctld}[sys.argv[1]](json.loads(sys.argv[2]))
+    {"resume": resume, "slurmctld": slurmctld, "one": one}[sys.argv[1]](json.loads(sys.argv[2]))

@@ -6,6 +6,7 @@ import re
 import threading
 from datetime import datetime
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -20,6 +21,8 @@ ATTEMPTS = {"route53": 10}
 time: PriorRequestNotComplete, Throttling."""
 CONNECTIONS = 64
 """More than resume has threads, and as many as parts of files are copied at once."""
+MODELS = Path(__file__).resolve().parents[1] / "aws-models"
+"""What `aws_models` makes on a head node. Where it is missing, clients use botocore's own models."""
 JOB_CREDENTIALS_VARIABLE = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
 JOB_CREDENTIALS_URL = "http://127.0.0.1:9911/credentials"
 """The jobs' own role, served on every compute node: the node's role has no access to their data."""
@@ -46,6 +49,7 @@ def _client(service: str, attempts: int) -> Any:
 @cache
 def _session() -> Any:
     session = botocore.session.get_session()
+    session.set_config_variable("data_path", str(MODELS))
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=time_of)
     return boto3.Session(botocore_session=session)
 

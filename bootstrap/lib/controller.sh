@@ -30,7 +30,6 @@ EOF
     put_program bin/resume
     put_program bin/suspend
     put_program bin/nodes-joined
-    # node-program writes no compiled files, and jobs would wait while each launch compiles 30 modules.
-    python3 -m compileall -q "$BUNDLE/gpucluster_node" || say "WARNING: the node programs are not compiled"
+    quicken_node_programs
     touch_log /var/log/gpucluster/power.log
 }

@@ -89,7 +89,7 @@ def test_jobs_one_after_another_without_capacity(row: Row) -> None:
         wait_for("its node", lambda wanted=number: list(states(row).values()).count("alloc#") == wanted, 30)
     row.why(jobs[-1], "InsufficientInstanceCapacity")
     programs = row.bed.ssh("pgrep", "--full", "--count", "python3 -m gpucluster_node.power.resume")
-    assert int(programs) <= 2, "each takes 95 MiB of the head node's memory, and other rows launch too"
+    assert int(programs) <= 2, "each takes 47 MiB of the head node's memory, and other rows launch too"
     row.clear()
     for job in jobs:
         job.completes()

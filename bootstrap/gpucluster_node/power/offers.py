@@ -2,7 +2,7 @@
 has accepted them.
 
 Jobs that are submitted one by one cause one ResumeProgram each. Without capacity, each would wait for up to 15 minutes
-with AWS's libraries in its memory, 95 MiB. The programs of one bundle share a socket that only root may connect to.
+with AWS's libraries in its memory, 47 MiB. The programs of one bundle share a socket that only root may connect to.
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from test_steps import source_of
@@ -12,14 +14,17 @@ from test_steps import source_of
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def run(root: Path) -> None:
+def run(root: Path) -> str:
+    """Returns what the step says."""
     text = "".join(source_of(name).read_text() for name in ("node_program", "controller", "staging", "programs"))
     text = re.sub(r"(?<![\w$/])/(etc|opt|var)/", rf"{root}/\1/", text)
-    stubs = 'put_file() { mkdir -p "${1%/*}"; cat >"$1"; }\ntouch_log() { :; }\n'
+    stubs = 'say() { echo "$*"; }\n'
+    stubs += 'put_file() { mkdir -p "${1%/*}"; cat >"$1"; }\ntouch_log() { :; }\n'
     stubs += f'put_program() {{ put_file "{root}/opt/gpucluster/$1" <"{ROOT}/bootstrap/programs/$1"; }}\n'
     script = f"set -euo pipefail\nBUNDLE={root}/bundle\n{text}\n{stubs}\nstep_programs\n"
-    environment = {"PATH": os.environ["PATH"]}
-    subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True, env=environment)
+    environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # a Python that has boto3
+    done = subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True, env=environment)
+    return done.stdout
 
 
 def written(root: Path) -> set[str]:
@@ -36,12 +41,26 @@ def test_programs_of_an_older_bundle_are_replaced(tmp_path: Path) -> None:
     assert "etc/slurm/burst_buffer.lua" not in written(tmp_path)
 
 
-def test_modules_are_compiled_so_that_a_launch_need_not(tmp_path: Path) -> None:
-    for name in ("opt/gpucluster/bin/resume", "bundle/gpucluster_node/power/resume.py"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    run(tmp_path)
-    assert list((tmp_path / "bundle/gpucluster_node/power/__pycache__").glob("resume.*.pyc"))
+def test_a_launch_finds_compiled_modules_and_small_models(tmp_path: Path) -> None:
+    copied = tmp_path / "bundle/gpucluster_node"
+    shutil.copytree(ROOT / "bootstrap/gpucluster_node", copied, ignore=shutil.ignore_patterns("__pycache__"))
+    resume = tmp_path / "opt/gpucluster/bin/resume"
+    resume.parent.mkdir(parents=True)
+    resume.touch()
+    assert "WARNING" not in run(tmp_path)
+    assert list((copied / "power/__pycache__").glob("resume.*.pyc"))
+    assert [path.parts[-3] for path in sorted(tmp_path.glob("bundle/aws-models/*/*/service-2.json"))] == [
+        "ec2",
+        "route53",
+        "ssm",
+    ]
+
+
+def test_slow_programs_are_better_than_no_head_node(tmp_path: Path) -> None:
+    resume = tmp_path / "opt/gpucluster/bin/resume"
+    resume.parent.mkdir(parents=True)
+    resume.touch()
+    assert "WARNING: the node programs will start slower" in run(tmp_path)
 
 
 def test_data_staging_programs_are_replaced_too(tmp_path: Path) -> None:

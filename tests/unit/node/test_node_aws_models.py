@@ -1,0 +1,183 @@
+"""The smaller models of a head node's programs, against botocore's own: the same requests, the same answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import boto3
+import botocore.session
+import pytest
+from botocore.awsrequest import AWSResponse
+from gpucluster_node import aws, aws_models, dns, ec2
+
+PROGRAMS = Path(aws_models.__file__).parent
+LAUNCHED = """<?xml version="1.0" encoding="UTF-8"?>
+<RunInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">
+  <requestId>59dbff89-35bd-4eac-99ed-be587EXAMPLE</requestId>
+  <reservationId>r-08626e73c547023b1</reservationId>
+  <ownerId>111122223333</ownerId>
+  <groupSet/>
+  <instancesSet>
+    <item>
+      <instanceId>i-1234567890abcdef0</instanceId>
+      <imageId>ami-1a2b3c4d</imageId>
+      <instanceState><code>0</code><name>pending</name></instanceState>
+      <privateDnsName>ip-10-0-0-157.ec2.internal</privateDnsName>
+      <dnsName/>
+      <reason/>
+      <amiLaunchIndex>7</amiLaunchIndex>
+      <productCodes/>
+      <instanceType>p4d.24xlarge</instanceType>
+      <launchTime>2026-11-23T19:48:28.000Z</launchTime>
+      <placement><availabilityZone>us-east-1a</availabilityZone><groupName/><tenancy>default</tenancy></placement>
+      <monitoring><state>disabled</state></monitoring>
+      <subnetId>subnet-1a2b3c4d</subnetId>
+      <vpcId>vpc-1a2b3c4d</vpcId>
+      <privateIpAddress>10.0.0.157</privateIpAddress>
+      <stateReason><code>pending</code><message>pending</message></stateReason>
+      <architecture>x86_64</architecture>
+      <rootDeviceType>ebs</rootDeviceType>
+      <instanceLifecycle>capacity-block</instanceLifecycle>
+      <capacityReservationId>cr-1234567890abcdef0</capacityReservationId>
+      <clientToken>abc</clientToken>
+      <tagSet>
+        <item><key>aws:ec2launchtemplate:id</key><value>lt-1</value></item>
+        <item><key>aws:ec2launchtemplate:version</key><value>3</value></item>
+        <item><key>Name</key><value>train-1</value></item>
+      </tagSet>
+      <networkInterfaceSet>
+        <item><networkInterfaceId>eni-1</networkInterfaceId><privateIpAddress>10.0.0.157</privateIpAddress></item>
+      </networkInterfaceSet>
+    </item>
+  </instancesSet>
+</RunInstancesResponse>"""
+"""An answer in the form of EC2's reference (API_RunInstances), with the members that a Capacity Block's have."""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("aws-models")
+    aws_models.make(folder)
+    return folder
+
+
+@pytest.fixture
+def made_with(models: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mapping[str, Any]]:
+    """Whose models -> a function that makes clients as programs do."""
+    for name, value in {"DEFAULT_REGION": "us-east-1", "ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "y"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+
+    def client(folder: Path, service: str) -> Any:
+        monkeypatch.setattr(aws, "MODELS", folder)
+        return aws._session.__wrapped__().client(service)
+
+    yield {"ours": lambda each: client(models, each), "botocore": lambda each: client(models / "none", each)}
+
+
+def source() -> dict[str, str]:
+    own = Path(aws_models.__file__)
+    return {str(path): path.read_text() for path in PROGRAMS.rglob("*.py") if path != own}
+
+
+@pytest.mark.parametrize("service", aws_models.OPERATIONS)
+def test_a_client_has_each_operation_that_a_program_names(service: str) -> None:
+    operations = boto3.Session(region_name="us-east-1").client(service).meta.method_to_api_mapping
+    text = "\n".join(source().values())
+    called = set(re.findall(r"\.([a-z_0-9]+)\(", text)) | set(re.findall(r'get_paginator\("([a-z_0-9]+)"\)', text))
+    named = {api for method, api in operations.items() if method in called}
+    assert named == set(aws_models.OPERATIONS[service])
+    assert "get_waiter(" not in text, "a waiter's operation has to be in OPERATIONS"
+
+
+@pytest.mark.parametrize("shape", aws_models.READ)
+def test_a_program_names_no_member_that_answers_lack(shape: str) -> None:
+    members = set(botocore.session.get_session().get_service_model("ec2").shape_for(shape).members)
+    named = {word for text in source().values() for word in re.findall(r'"([A-Z][A-Za-z0-9]+)"', text)}
+    assert named & members - {"ClientToken"} == set(aws_models.READ[shape])  # ClientToken is a request's
+
+
+def answering(client: Any, body: str) -> list[bytes]:
+    """Makes the client send nothing. Returns the list of what it would have sent."""
+    sent: list[bytes] = []
+
+    def answer(request: Any, **_: object) -> AWSResponse:
+        sent.append(request.body)
+        made = AWSResponse(request.url, 200, {}, None)
+        made._content = body.encode()
+        return made
+
+    client.meta.events.register("before-send", answer)
+    return sent
+
+
+def test_a_launch_sends_and_reads_the_same(made_with: Mapping[str, Any]) -> None:
+    found = {}
+    for who, client in made_with.items():
+        api = client("ec2")
+        sent = answering(api, LAUNCHED)
+        template = ec2.LaunchTemplate("p4d.24xlarge", "lt-1", "3")
+        instances = ec2.launch(api, template, 1, 1, "abc")
+        ec2.tag(api, ec2.tag_request(["i-1234567890abcdef0"], {"Name": "train-1"}))
+        found[who] = (instances, sent)
+    assert found["ours"] == found["botocore"]
+    (instance,) = found["ours"][0]
+    assert (instance.private_ip, instance.launch_index, instance.label) == ("10.0.0.157", 7, "train-1")
+    assert (instance.capacity_block, instance.template) == ("cr-1234567890abcdef0", ("lt-1", "3"))
+
+
+def test_names_are_written_in_the_same_way(made_with: Mapping[str, Any]) -> None:
+    answer = "<ChangeResourceRecordSetsResponse><ChangeInfo/></ChangeResourceRecordSetsResponse>"
+    sent = {}
+    for who, client in made_with.items():
+        api = client("route53")
+        sent[who] = answering(api, answer)
+        dns.apply(api, "Z1", dns.upsert("x.internal", {"train-1": "10.0.0.157"}))
+    assert sent["ours"] == sent["botocore"] != []
+
+
+def test_a_client_has_no_other_operation(made_with: Mapping[str, Any]) -> None:
+    assert hasattr(made_with["botocore"]("ec2"), "create_vpc")
+    assert set(made_with["ours"]("ec2").meta.method_to_api_mapping.values()) == set(aws_models.OPERATIONS["ec2"])
+
+
+def test_pages_are_read_with_botocores_own_paginators(made_with: Mapping[str, Any]) -> None:
+    api = made_with["ours"]("ec2")
+    answering(api, LAUNCHED.replace("RunInstancesResponse", "DescribeInstancesResponse"))
+    assert list(api.get_paginator("describe_instances").paginate(PaginationConfig={"PageSize": 1000}))
+
+
+def test_a_model_has_the_version_of_botocores(models: Path) -> None:
+    """Otherwise botocore would take the later of the two."""
+    loader = botocore.session.get_session().get_component("data_loader")
+    for service in aws_models.OPERATIONS:
+        version = loader.determine_latest_version(service, "service-2")
+        assert [path.name for path in (models / service).iterdir()] == [version]
+
+
+def test_shapes_of_other_operations_and_texts_are_left_out(models: Path) -> None:
+    text = (models / "ec2/2016-11-15/service-2.json").read_text()
+    assert '"documentation"' not in text and "CreateVpc" not in text
+    assert len(text) < 100_000
+
+
+def test_a_member_of_the_name_documentation_stays() -> None:
+    model = {
+        "operations": {"A": {"input": {"shape": "I"}, "documentation": "text"}, "B": {"input": {"shape": "J"}}},
+        "shapes": {
+            "I": {"members": {"documentation": {"shape": "S", "documentation": "text"}, "More": {"shape": "L"}}},
+            "L": {"member": {"shape": "I"}, "documentation": "text"},
+            "J": {"members": {}},
+            "S": {"type": "string"},
+        },
+    }
+    assert aws_models.smaller(model, ["A"], {}) == {
+        "operations": {"A": {"input": {"shape": "I"}}},
+        "shapes": {
+            "I": {"members": {"documentation": {"shape": "S"}, "More": {"shape": "L"}}},
+            "L": {"member": {"shape": "I"}},
+            "S": {"type": "string"},
+        },
+    }
