@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import botocore
 import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
@@ -21,8 +22,8 @@ ATTEMPTS = {"route53": 10}
 time: PriorRequestNotComplete, Throttling."""
 CONNECTIONS = 64
 """More than resume has threads, and as many as parts of files are copied at once."""
-MODELS = Path(__file__).resolve().parents[1] / "aws-models"
-"""What `aws_models` makes on a head node. Where it is missing, clients use botocore's own models."""
+MODELS = Path(__file__).resolve().parents[1] / "aws-models" / botocore.__version__
+"""What `aws_models` makes on a head node. Without it, and after an upgrade of botocore, clients use botocore's own."""
 JOB_CREDENTIALS_VARIABLE = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
 JOB_CREDENTIALS_URL = "http://127.0.0.1:9911/credentials"
 """The jobs' own role, served on every compute node: the node's role has no access to their data."""

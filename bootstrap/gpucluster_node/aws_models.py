@@ -1,9 +1,7 @@
 """Makes smaller models of AWS's services, for the clients of a head node's programs (`aws`).
 
-usage: aws_models FOLDER
-
 For a client, botocore loads the model of the whole service: EC2's takes 0.3 s of CPU time and 23 MiB, and has 700
-operations, of which the programs call ten. From an answer, botocore reads each member of each instance, and the
+operations, of which the programs call eleven. From an answer, botocore reads each member of each instance, and the
 programs use a sixth of them. botocore looks for models in the folder of its configuration variable `data_path` first
 (botocore.loaders), and takes what the folder lacks from its own. Each head node makes the models from its own botocore.
 """
@@ -11,14 +9,14 @@ programs use a sixth of them. botocore looks for models in the folder of its con
 from __future__ import annotations
 
 import json
-import sys
+import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import botocore.session
 
-from gpucluster_node import files
+from gpucluster_node.aws import MODELS
 
 Model = Mapping[str, Any]
 OPERATIONS = {
@@ -98,15 +96,24 @@ def _in_shape(shape: Model) -> Iterator[Model]:
     yield from (shape[name] for name in ("member", "key", "value") if name in shape)
 
 
-def make(folder: Path) -> None:
+def make(folder: Path = MODELS) -> None:
     loader = botocore.session.get_session().get_component("data_loader")
     for service, operations in OPERATIONS.items():
         version = loader.determine_latest_version(service, "service-2")
         model = smaller(loader.load_service_model(service, "service-2", version), operations, READ)
-        path = folder / service / version / "service-2.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        files.put(path, json.dumps(model))
+        _put(folder / service / version / "service-2.json", json.dumps(model))
+
+
+def _put(path: Path, text: str) -> None:
+    """The file has its name only when it is on the disk: with a part of a model, no program could make a client."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    with new.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
 
 
 if __name__ == "__main__":
-    make(Path(sys.argv[1]))
+    make()

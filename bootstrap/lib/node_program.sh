@@ -8,7 +8,7 @@ node_program() {
 quicken_node_programs() {
     (
         cd "$BUNDLE" || exit
-        python3 -m compileall -q gpucluster_node && python3 -m gpucluster_node.aws_models aws-models
+        python3 -m compileall -q gpucluster_node && python3 -m gpucluster_node.aws_models
     ) || say "WARNING: the node programs will start slower"
 }
 

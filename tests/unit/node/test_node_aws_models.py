@@ -11,6 +11,7 @@ import boto3
 import botocore.session
 import pytest
 from botocore.awsrequest import AWSResponse
+from botocore.exceptions import ClientError
 from gpucluster_node import aws, aws_models, dns, ec2
 
 PROGRAMS = Path(aws_models.__file__).parent
@@ -99,13 +100,13 @@ def test_a_program_names_no_member_that_answers_lack(shape: str) -> None:
     assert named & members - {"ClientToken"} == set(aws_models.READ[shape])  # ClientToken is a request's
 
 
-def answering(client: Any, body: str) -> list[bytes]:
+def answering(client: Any, body: str, status: int = 200) -> list[bytes]:
     """Makes the client send nothing. Returns the list of what it would have sent."""
     sent: list[bytes] = []
 
     def answer(request: Any, **_: object) -> AWSResponse:
         sent.append(request.body)
-        made = AWSResponse(request.url, 200, {}, None)
+        made = AWSResponse(request.url, status, {}, None)
         made._content = body.encode()
         return made
 
@@ -138,6 +139,37 @@ def test_names_are_written_in_the_same_way(made_with: Mapping[str, Any]) -> None
     assert sent["ours"] == sent["botocore"] != []
 
 
+NO_ZONE = """<ErrorResponse xmlns="https://route53.amazonaws.com/doc/2013-04-01/"><Error><Type>Sender</Type>
+<Code>NoSuchHostedZone</Code><Message>No hosted zone found with ID: Z1</Message></Error></ErrorResponse>"""
+NOT_APPLIED = """<InvalidChangeBatch xmlns="https://route53.amazonaws.com/doc/2013-04-01/"><Messages><Message>
+Tried to delete resource record set, but it was not found</Message></Messages></InvalidChangeBatch>"""
+"""Route 53 answers this error in a form of its own (API_ChangeResourceRecordSets): its shape is in the model."""
+UNKNOWN = """<Response><Errors><Error><Code>InvalidInstanceID.NotFound</Code><Message>The instance ID 'i-1' does not
+exist</Message></Error></Errors><RequestID>x</RequestID></Response>"""
+
+
+@pytest.mark.parametrize(
+    ("service", "call", "body"),
+    [
+        ("route53", lambda api: dns.apply(api, "Z1", dns.upsert("x.internal", {"a": "10.0.0.1"})), NO_ZONE),
+        ("route53", lambda api: dns.apply(api, "Z1", dns.upsert("x.internal", {"a": "10.0.0.1"})), NOT_APPLIED),
+        ("ssm", lambda api: api.get_parameter(Name="x"), '{"__type": "ParameterNotFound"}'),
+        ("ec2", lambda api: ec2.terminate(api, ["i-1", "i-2"]), UNKNOWN),
+    ],
+    ids=["no-zone", "not-applied", "no-parameter", "unknown-instance"],
+)
+def test_errors_are_read_in_the_same_way(made_with: Mapping[str, Any], service: str, call: Any, body: str) -> None:
+    found = {}
+    for who, client in made_with.items():
+        api = client(service)
+        answering(api, body, 400)
+        with pytest.raises(ClientError) as caught:
+            call(api)
+        found[who] = aws.brief(caught.value)
+    assert found["ours"] == found["botocore"]
+    assert found["ours"].partition(":")[0] in body
+
+
 def test_a_client_has_no_other_operation(made_with: Mapping[str, Any]) -> None:
     assert hasattr(made_with["botocore"]("ec2"), "create_vpc")
     assert set(made_with["ours"]("ec2").meta.method_to_api_mapping.values()) == set(aws_models.OPERATIONS["ec2"])
@@ -168,8 +200,10 @@ def test_a_member_of_the_name_documentation_stays() -> None:
         "operations": {"A": {"input": {"shape": "I"}, "documentation": "text"}, "B": {"input": {"shape": "J"}}},
         "shapes": {
             "I": {"members": {"documentation": {"shape": "S", "documentation": "text"}, "More": {"shape": "L"}}},
-            "L": {"member": {"shape": "I"}, "documentation": "text"},
+            "L": {"member": {"shape": "M"}, "documentation": "text"},
+            "M": {"key": {"shape": "K"}, "value": {"shape": "S"}},
             "J": {"members": {}},
+            "K": {"type": "string"},
             "S": {"type": "string"},
         },
     }
@@ -177,7 +211,9 @@ def test_a_member_of_the_name_documentation_stays() -> None:
         "operations": {"A": {"input": {"shape": "I"}}},
         "shapes": {
             "I": {"members": {"documentation": {"shape": "S"}, "More": {"shape": "L"}}},
-            "L": {"member": {"shape": "I"}},
+            "K": {"type": "string"},
+            "L": {"member": {"shape": "M"}},
+            "M": {"key": {"shape": "K"}, "value": {"shape": "S"}},
             "S": {"type": "string"},
         },
     }
