@@ -54,11 +54,6 @@ def _boot(made: Cluster, partition: str) -> tuple[float, float]:
     return sum(map(float, _STEP.findall(log))), (_last(log) - launched(made, node)).total_seconds()
 
 
-def ended(made: Cluster, node: str) -> datetime:
-    """When the node's last boot step ended."""
-    return _last(_boot_log(made, node))
-
-
 def launched(made: Cluster, node: str) -> datetime:
     """When EC2 launched the node's instance."""
     from gpucluster.cluster import tagged_instances

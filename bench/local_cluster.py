@@ -5,10 +5,12 @@ Wall-clock time, as a user waits for it: most of it is waiting.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,6 +62,14 @@ class Cluster:
         """Nodes that do not wait, powered down, for a job."""
         shown = self.ssh("sinfo --noheader --Node --format='%N %t'").splitlines()
         return [line for line in shown if line.split()[1] != "idle~"]
+
+    def calls(self, since: float) -> list[dict[str, Any]]:
+        """AWS's calls that the local cloud has answered since then: `time`, `service`, `action`."""
+        with urllib.request.urlopen(
+            f"{self.client('ec2').meta.endpoint_url}/_localcloud/calls?since={since}"
+        ) as answer:
+            found: list[dict[str, Any]] = json.load(answer)
+        return found
 
     def client(self, service: str) -> Any:
         from gpucluster.cluster import aws

@@ -74,6 +74,12 @@ def submit(cluster, workdir, secret=None, **flags) -> Path:
     return Path(asked.folder)
 
 
+def test_the_head_node_compiles_the_jobs_runtime_while_the_nodes_boot(cluster, workdir):
+    folder = submit(cluster, workdir)
+    compiled = folder / "lib/gpucluster_job/__pycache__"
+    wait_for("a compiled module", lambda: list(compiled.glob("job.*.pyc")), 60, 0.05)
+
+
 def test_the_job_folder_has_every_file(cluster, workdir):
     folder = submit(cluster, workdir, {"TOKEN": "s3cret"}, launcher="horovodrun", env={"A": "b"})
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
