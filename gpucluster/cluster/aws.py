@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -100,12 +101,16 @@ class Aws:
     endpoint_url: str | None
     """None: AWS's own."""
     _clients: dict[str, Any] = field(default_factory=dict)
+    _making: threading.Lock = field(default_factory=threading.Lock)
 
     def client(self, service: str) -> Any:
-        if service not in self._clients:
-            with aws_errors():  # this reads the user's profile and credentials
-                self._clients[service] = self.session.client(service, endpoint_url=self.endpoint_url, config=patient())
-        return self._clients[service]
+        """Threads may share a client, but not boto3's session."""
+        with self._making:
+            if service not in self._clients:
+                with aws_errors():  # this reads the user's profile and credentials
+                    made = self.session.client(service, endpoint_url=self.endpoint_url, config=patient())
+                self._clients[service] = made
+            return self._clients[service]
 
     def has_credentials(self) -> bool:
         """Whether credentials are configured. Only a call shows whether AWS accepts them."""

@@ -13,6 +13,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -87,7 +88,7 @@ class Remote(Protocol):
 
 
 class Way(Protocol):
-    """AWS's part in a connection to one instance."""
+    """AWS's part in a connection to one instance. Threads may share it."""
 
     def tunnel_url(self) -> str:
         """Signed, valid for a minute."""
@@ -284,14 +285,18 @@ def _opened(transport: paramiko.Transport) -> paramiko.Channel:
 
 def connect(door: Door, user: str) -> paramiko.Transport:
     """A verified, authenticated connection. Raises RemoteError."""
-    import paramiko
+    with ThreadPoolExecutor(3) as pool:  # three round trips to AWS, and paramiko takes as long to load as one of them
+        line, url = pool.submit(door.host_key), pool.submit(door.tunnel_url)
+        import paramiko
 
+        key, public_key = _one_time_key()
+        pushed = pool.submit(door.push_key, public_key)
+        expected = _host_key(line.result())
+        pushed.result()
+        tunnel_url = url.result()
     # paramiko logs tracebacks of errors that we report in one line
     logging.getLogger("paramiko").addHandler(logging.NullHandler())
-    expected = _host_key(door.host_key())
-    key, public_key = _one_time_key()
-    door.push_key(public_key)
-    tunnel = open_tunnel(door.tunnel_url(), timeout_s=CONNECT_TIMEOUT_S)
+    tunnel = open_tunnel(tunnel_url, timeout_s=CONNECT_TIMEOUT_S)
     try:
         transport = paramiko.Transport(tunnel)  # any object with recv and send works
         transport.get_security_options().key_types = [expected.get_name()]

@@ -237,6 +237,32 @@ def test_another_host_key_is_refused_before_anything_is_sent(head, ssh):
     assert "SHA256:" in caught.value.message
 
 
+def test_awss_three_calls_do_not_wait_for_each_other(head, ssh, monkeypatch):
+    together = threading.Barrier(3, timeout=10)
+
+    def waiting(answer):
+        def call(*words):
+            together.wait()
+            return answer(*words)
+
+        return call
+
+    for name in ("host_key", "push_key", "tunnel_url"):
+        monkeypatch.setattr(head, name, waiting(getattr(head, name)))
+    assert ssh.run(["true"]).exit_code == 0
+
+
+def test_a_head_node_without_a_host_key_is_named_before_other_errors(head, ssh, monkeypatch):
+    def refused(*words):
+        raise RemoteError("not now")
+
+    head.published = "pending"
+    monkeypatch.setattr(head, "push_key", refused)
+    monkeypatch.setattr(head, "tunnel_url", refused)
+    with pytest.raises(RemoteError, match="has not booted yet"):
+        ssh.run(["true"])
+
+
 @pytest.mark.parametrize(
     ("published", "message"),
     [("pending", "has not booted yet"), ("garbage", "cannot be read"), ("ssh-ed25519 AAAA", "cannot be read")],
