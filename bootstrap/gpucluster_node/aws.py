@@ -1,4 +1,4 @@
-"""boto3 clients. Region, credentials and endpoint come from the machine's environment."""
+"""Clients of botocore, and of boto3 for S3. Region, credentials and endpoint come from the machine's environment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import boto3
 import botocore
 import botocore.session
 from botocore.config import Config
@@ -35,7 +34,7 @@ _making = threading.Lock()
 
 
 def client(service: str, attempts: int = 0) -> Any:
-    """attempts: of a call; 0 for the service's default. Threads may share a client, but not boto3's session."""
+    """attempts: of a call; 0 for the service's default. Threads may share a client, but not botocore's session."""
     with _making:
         return _client(service, attempts or ATTEMPTS.get(service, 5))
 
@@ -44,7 +43,11 @@ def client(service: str, attempts: int = 0) -> Any:
 def _client(service: str, attempts: int) -> Any:
     retries = {"mode": "standard", "total_max_attempts": attempts}
     config = Config(connect_timeout=5, read_timeout=60, retries=retries, max_pool_connections=CONNECTIONS)
-    return _session().client(service, config=config)
+    if service == "s3":
+        import boto3  # copies files. Other services have nothing of it that programs use, and it takes 0.06 s to load
+
+        return boto3.Session(botocore_session=_session()).client(service, config=config)
+    return _session().create_client(service, config=config)
 
 
 @cache
@@ -52,7 +55,7 @@ def _session() -> Any:
     session = botocore.session.get_session()
     session.set_config_variable("data_path", str(MODELS))
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=time_of)
-    return boto3.Session(botocore_session=session)
+    return session
 
 
 def time_of(value: Any) -> datetime:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
@@ -48,3 +52,16 @@ def test_clients_read_times_in_this_way(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     parsers = aws.client("ec2")._endpoint._response_parser_factory
     assert parsers.create_parser("ec2")._timestamp_parser is aws.time_of
+
+
+def test_only_s3_loads_boto3() -> None:
+    code = """if True:
+        import sys
+        from gpucluster_node.power import resume
+        from gpucluster_node.aws import client
+        client("ec2"), client("ssm"), client("route53")
+        assert "boto3" not in sys.modules
+        assert client("s3").upload_file
+    """
+    environment = {**os.environ, "AWS_DEFAULT_REGION": "us-east-1"}
+    subprocess.run([sys.executable, "-c", code], cwd=Path(aws.__file__).parents[1], env=environment, check=True)

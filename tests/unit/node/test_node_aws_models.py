@@ -73,7 +73,7 @@ def made_with(models: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mapping
 
     def client(folder: Path, service: str) -> Any:
         monkeypatch.setattr(aws, "MODELS", folder)
-        return aws._session.__wrapped__().client(service)
+        return aws._session.__wrapped__().create_client(service)
 
     yield {"ours": lambda each: client(models, each), "botocore": lambda each: client(models / "none", each)}
 
