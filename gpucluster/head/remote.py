@@ -13,9 +13,9 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from gpucluster import account
 from gpucluster.errors import CloudError, RemoteError, UnansweredError
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 PENDING_HOST_KEY = "pending"
 CONNECT_TIMEOUT_S = 30.0
+_URL_S = 30.0
+"""A tunnel's URL is signed for a minute. If AWS's other answers take longer than this, it is signed again."""
 _IDLE_S = 0.5
 """How long `follow` waits for output before it asks whether to stop."""
 _ATTEMPTS = 3
@@ -40,6 +42,7 @@ _MISSING = "No module named 'gpucluster_node"
 OTHER_VERSION = "the head node has another version of GpuCluster: `gpucluster up` updates it"
 
 
+_Answer = TypeVar("_Answer")
 Outlast = Callable[[CloudError], None]
 """Raises errors that another try cannot fix."""
 
@@ -285,15 +288,15 @@ def _opened(transport: paramiko.Transport) -> paramiko.Channel:
 
 def connect(door: Door, user: str) -> paramiko.Transport:
     """A verified, authenticated connection. Raises RemoteError."""
-    with ThreadPoolExecutor(3) as pool:  # three round trips to AWS, and paramiko takes as long to load as one of them
-        line, url = pool.submit(door.host_key), pool.submit(door.tunnel_url)
-        import paramiko
+    asked = time.monotonic()
+    line, url = _beside(door.host_key), _beside(door.tunnel_url)  # paramiko takes as long to load as AWS to answer
+    import paramiko
 
-        key, public_key = _one_time_key()
-        pushed = pool.submit(door.push_key, public_key)
-        expected = _host_key(line.result())
-        pushed.result()
-        tunnel_url = url.result()
+    key, public_key = _one_time_key()
+    pushed = _beside(door.push_key, public_key)
+    expected = _host_key(line.result())
+    pushed.result()
+    tunnel_url = url.result() if time.monotonic() < asked + _URL_S else door.tunnel_url()
     # paramiko logs tracebacks of errors that we report in one line
     logging.getLogger("paramiko").addHandler(logging.NullHandler())
     tunnel = open_tunnel(tunnel_url, timeout_s=CONNECT_TIMEOUT_S)
@@ -309,6 +312,21 @@ def connect(door: Door, user: str) -> paramiko.Transport:
     # Keeps the tunnel from being closed as idle, and detects a dead connection.
     transport.set_keepalive(30)
     return transport
+
+
+def _beside(call: Callable[..., _Answer], *arguments: str) -> Future[_Answer]:
+    """Calls in another thread. Neither an error of another call nor Ctrl-C waits for it, as they would with an
+    executor."""
+    answer: Future[_Answer] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(call(*arguments))
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return answer
 
 
 def _host_key(line: str) -> paramiko.PKey:

@@ -52,12 +52,12 @@ link
 if [ -e "$name/elements" ]; then mkdir "$name/runs"; cp "$name/elements" "$name/runs/$id"; fi
 # They are restored or installed on the head node while the nodes boot.
 case $packages in missing | stored | later) runtime overlay start "$jobs/$name" ;; esac
-# The first node would compile the job's runtime, over NFS, while the job waits.
-nice /usr/bin/python3 -IS -m compileall -q "$name/lib/gpucluster_job" </dev/null >/dev/null 2>&1 &
-
 {
   echo "$id"
   echo "packages $packages"
   cat "$name/builds"
   [ ! -e "$name/waits" ] || cat "$name/waits"
 } | answer
+
+# The first node would compile the job's runtime, over NFS, while the job waits.
+nice /usr/bin/python3 -IS -m compileall -q "$name/lib/gpucluster_job" </dev/null >/dev/null 2>&1 &

@@ -252,6 +252,27 @@ def test_awss_three_calls_do_not_wait_for_each_other(head, ssh, monkeypatch):
     assert ssh.run(["true"]).exit_code == 0
 
 
+def test_an_error_does_not_wait_for_another_call(head, ssh, monkeypatch):
+    answered, before = threading.Event(), set(threading.enumerate())
+    monkeypatch.setattr(head, "push_key", lambda key: answered.wait(60))
+    monkeypatch.setattr(head, "tunnel_url", lambda: answered.wait(60))
+    head.published = "pending"
+    with pytest.raises(RemoteError, match="has not booted yet"):
+        ssh.run(["true"])
+    assert not answered.is_set()
+    assert all(each.daemon for each in set(threading.enumerate()) - before)
+    answered.set()
+
+
+def test_an_old_url_is_signed_again(head, ssh, monkeypatch):
+    signed = []
+    url = head.tunnel_url()
+    monkeypatch.setattr(head, "tunnel_url", lambda: signed.append(url) or url)
+    monkeypatch.setattr(remote_module, "_URL_S", 0.0)
+    assert ssh.run(["true"]).exit_code == 0
+    assert len(signed) == 2
+
+
 def test_a_head_node_without_a_host_key_is_named_before_other_errors(head, ssh, monkeypatch):
     def refused(*words):
         raise RemoteError("not now")
