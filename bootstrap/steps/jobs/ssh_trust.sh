@@ -4,9 +4,10 @@ readonly KNOWN_HOSTS=/home/gpucluster/known_hosts
 step_ssh_trust() {
     if [ "$ROLE" = head ]; then user_keys; fi
     publish_host_keys "$(hostname)"
+    # A node that boots writes NODE.new and renames it. If the command fails, because a file is gone, ssh does not connect.
     # UpdateHostKeys would copy keys to the user's own file, where they are wrong after a node has been replaced.
     put_file /etc/ssh/ssh_config.d/gpucluster.conf 0644 root:root <<EOF
-KnownHostsCommand /usr/bin/find $KNOWN_HOSTS -type f -exec /usr/bin/cat {} +
+KnownHostsCommand /usr/bin/find $KNOWN_HOSTS -ignore_readdir_race -type f -not -name *.new -exec /usr/bin/cat {} +
 UpdateHostKeys no
 EOF
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -114,3 +116,13 @@ def test_a_job_keeps_its_shared_memory_when_its_user_logs_out(tmp_path: Path, lo
     assert (tmp_path / "etc/systemd/logind.conf.d/gpucluster.conf").read_text() == "[Login]\nRemoveIPC=no\n"
     told = "systemctl kill --signal=HUP systemd-logind" in machine.calls()
     assert told == (logind == "true")
+
+
+def test_host_keys_that_a_node_is_writing_are_not_read(tmp_path: Path) -> None:
+    """When ssh read a file that its node renamed meanwhile, it did not connect to any node."""
+    step = source_of("ssh_trust").read_text()
+    (line,) = re.findall(r"^KnownHostsCommand (.*)$", step, re.MULTILINE)
+    (tmp_path / "train-1").write_text("train-1 ssh-ed25519 AAAA\n")
+    (tmp_path / "train-2.new").write_text("train-2 ssh-ed")
+    done = subprocess.run(line.replace("$KNOWN_HOSTS", str(tmp_path)).split(), capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "train-1 ssh-ed25519 AAAA\n", "")
