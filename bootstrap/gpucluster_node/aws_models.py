@@ -9,13 +9,13 @@ programs use a sixth of them. botocore looks for models in the folder of its con
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import botocore.session
 
+from gpucluster_node import files
 from gpucluster_node.aws import MODELS
 
 Model = Mapping[str, Any]
@@ -101,18 +101,9 @@ def make(folder: Path = MODELS) -> None:
     for service, operations in OPERATIONS.items():
         version = loader.determine_latest_version(service, "service-2")
         model = smaller(loader.load_service_model(service, "service-2", version), operations, READ)
-        _put(folder / service / version / "service-2.json", json.dumps(model))
-
-
-def _put(path: Path, text: str) -> None:
-    """The file has its name only when it is on the disk: with a part of a model, no program could make a client."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    with new.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+        path = folder / service / version / "service-2.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.put(path, json.dumps(model), on_disk=True)  # with a part of a model, no program could make a client
 
 
 if __name__ == "__main__":

@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import IO
 
 
-def put(path: Path, text: str) -> None:
-    """Readers see either the old file or the new one."""
+def put(path: Path, text: str, *, on_disk: bool = False) -> None:
+    """Readers see either the old file or the new one. on_disk: also after a crash of the machine."""
     new = path.with_name(f".{path.name}.{os.getpid()}")
-    new.write_text(text)
+    with new.open("w") as file:
+        file.write(text)
+        if on_disk:
+            file.flush()
+            os.fsync(file.fileno())
     new.replace(path)
 
 

@@ -52,6 +52,7 @@ link
 if [ -e "$name/elements" ]; then mkdir "$name/runs"; cp "$name/elements" "$name/runs/$id"; fi
 # They are restored or installed on the head node while the nodes boot.
 case $packages in missing | stored | later) runtime overlay start "$jobs/$name" ;; esac
+
 {
   echo "$id"
   echo "packages $packages"
