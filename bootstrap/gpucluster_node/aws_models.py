@@ -103,7 +103,9 @@ def make(folder: Path = MODELS) -> None:
         model = smaller(loader.load_service_model(service, "service-2", version), operations, READ)
         path = folder / service / version / "service-2.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        files.put(path, json.dumps(model), on_disk=True)  # with a part of a model, no program could make a client
+        text = json.dumps(model)
+        if not path.exists() or path.read_text() != text:
+            files.put(path, text, on_disk=True)  # with a part of a model, no program could make a client
 
 
 if __name__ == "__main__":

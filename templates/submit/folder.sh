@@ -16,8 +16,8 @@ answer() {
   mv "$name/submitted.new" "$name/submitted" || give_up
   cat "$name/submitted"
 }
-# Undoes everything: no job stays queued, and no folder stays behind.
-give_up() { cd "$jobs"; [ -z "$queued" ] || scancel $queued; rm -rf "$name"; exit "${1:-1}"; }
+# Undoes everything, after the compilation in job.sh ends: no job stays queued, and no folder stays behind.
+give_up() { wait; cd "$jobs"; [ -z "$queued" ] || scancel $queued; rm -rf "$name"; exit "${1:-1}"; }
 # Takes sbatch's arguments and sets $id.
 queue() { id=$(sbatch --parsable "$@") || give_up; id=${id%%;*} id=${id##*[!0-9]} queued="$queued $id"; }
 link() { ln -sfn "../$name" "by-id/$id"; }

@@ -40,6 +40,9 @@ fi
 packages=none
 if [ -e "$name/packages" ]; then packages=$(runtime overlay check "$jobs/$name") || give_up "$?"; fi
 
+# Otherwise the first node compiles the job's runtime, over NFS, while the job waits.
+nice /usr/bin/python3 -IS -m compileall -q "$name/lib/gpucluster_job" </dev/null >/dev/null 2>&1 &
+
 # sbatch's arguments override the script, so a dependency in the script is repeated here.
 after=${waits:-}$(awk 'NF == 3 { printf ":%s", $2 }' "$name/builds")
 own=$(sed -nE 's/^#SBATCH (--dependency=|-d)//p' "$name/job.sbatch" | tail -n 1)
@@ -52,6 +55,7 @@ link
 if [ -e "$name/elements" ]; then mkdir "$name/runs"; cp "$name/elements" "$name/runs/$id"; fi
 # They are restored or installed on the head node while the nodes boot.
 case $packages in missing | stored | later) runtime overlay start "$jobs/$name" ;; esac
+wait
 
 {
   echo "$id"
@@ -59,6 +63,3 @@ case $packages in missing | stored | later) runtime overlay start "$jobs/$name" 
   cat "$name/builds"
   [ ! -e "$name/waits" ] || cat "$name/waits"
 } | answer
-
-# The first node would compile the job's runtime, over NFS, while the job waits.
-nice /usr/bin/python3 -IS -m compileall -q "$name/lib/gpucluster_job" </dev/null >/dev/null 2>&1 &

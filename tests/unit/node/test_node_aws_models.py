@@ -189,6 +189,17 @@ def test_a_model_has_the_version_of_botocores(models: Path) -> None:
         assert [path.name for path in (models / service).iterdir()] == [version]
 
 
+def test_only_a_model_that_differs_is_written_again(tmp_path: Path) -> None:
+    aws_models.make(tmp_path)
+    first, second, *_ = files = sorted(tmp_path.rglob("*.json"))
+    before = {path: path.stat().st_mtime_ns for path in files}
+    text = first.read_text()
+    first.write_text("{}")
+    aws_models.make(tmp_path)
+    assert first.read_text() == text
+    assert second.stat().st_mtime_ns == before[second]
+
+
 def test_shapes_of_other_operations_and_texts_are_left_out(models: Path) -> None:
     text = (models / "ec2/2016-11-15/service-2.json").read_text()
     assert '"documentation"' not in text and "CreateVpc" not in text

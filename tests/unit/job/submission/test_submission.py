@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -74,10 +75,21 @@ def submit(cluster, workdir, secret=None, **flags) -> Path:
     return Path(asked.folder)
 
 
-def test_the_head_node_compiles_the_jobs_runtime_while_the_nodes_boot(cluster, workdir):
+def test_the_head_node_compiles_the_jobs_runtime_before_it_answers(cluster, workdir):
+    """What is compiled later would come back in a folder that its user has removed."""
+    command(cluster / "bin" / "nice", 'sleep 1; exec "$@"')
     folder = submit(cluster, workdir)
-    compiled = folder / "lib/gpucluster_job/__pycache__"
-    wait_for("a compiled module", lambda: list(compiled.glob("job.*.pyc")), 60, 0.05)
+    assert list((folder / "lib/gpucluster_job/__pycache__").glob("job.*.pyc"))
+
+
+def test_a_refused_job_leaves_nothing_that_is_compiled_later(cluster, workdir):
+    """py_compile makes the folders that it misses."""
+    command(cluster / "bin" / "nice", 'for last; do :; done; sleep 1; mkdir -p "$last/__pycache__"')
+    command(cluster / "bin" / "sbatch", "exit 1")
+    with pytest.raises(GpuClusterError):
+        submit(cluster, workdir)
+    time.sleep(2)
+    assert os.listdir(cluster / "jobs") == ["by-id"]
 
 
 def test_the_job_folder_has_every_file(cluster, workdir):
