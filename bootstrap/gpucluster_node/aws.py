@@ -98,6 +98,12 @@ def has_expired(error: BaseException) -> bool:
     return error_code(error) in _EXPIRED
 
 
+def is_unserved(error: Exception) -> bool:
+    """AWS throttles the call, has an error of its own or does not answer, or the credentials have expired. That says
+    nothing about the request."""
+    return is_throttled(error) or has_expired(error) or (http_status(error) or 500) >= 500
+
+
 def http_status(error: Exception) -> int | None:
     """None if nobody answered."""
     if not isinstance(error, ClientError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
 import time
@@ -14,10 +15,10 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from gpucluster_node import names
-from gpucluster_node.aws import error_code, error_message
+from gpucluster_node.aws import AWS_ERRORS, error_code, error_message, is_unserved
 from gpucluster_node.batches import batches
 from gpucluster_node.fleet import Fleet, LaunchTemplate
-from gpucluster_node.rates import TokenBucket
+from gpucluster_node.rates import TokenBucket, pause_s
 
 log = logging.getLogger("ec2")
 CLUSTER_TAG = "gpucluster:cluster"
@@ -41,10 +42,13 @@ ec2-api-throttling); nodes whose boot fails tag themselves."""
 TAG_ATTEMPTS = 10
 """EC2 may not know an instance yet that it has just launched. 22 s in all: nodes wait five minutes for their name."""
 _UNKNOWN = "InvalidInstanceID.NotFound"
-_NOT_YET = dict.fromkeys((_UNKNOWN, "UnauthorizedOperation", "RequestLimitExceeded"), TAG_ATTEMPTS)
-"""Code -> how often a call is made. NotFound may come even after DescribeInstances knew the instance
-(aws/aws-sdk-ruby#1198). The head node may tag instances with its cluster's tags, and IAM may see those later than the
-instance: one of them late refuses the call for all."""
+_NOT_YET = (_UNKNOWN, "UnauthorizedOperation")
+"""NotFound may come even after DescribeInstances knew the instance (aws/aws-sdk-ruby#1198). The head node may tag
+instances with its cluster's tags, and IAM may see those later than the instance: one of them late refuses the call for
+all."""
+UNSERVED_S = 200.0
+"""How long a call is repeated that EC2 does not serve. Otherwise the instances would be terminated, and EC2 may have no
+capacity for others."""
 
 
 @dataclass(frozen=True)
@@ -116,14 +120,16 @@ def tag(ec2: Any, request: dict[str, Any]) -> None:
 
 def patiently(call: Callable[[], None]) -> None:
     """For calls right after an instance's launch."""
-    for attempt in range(1, TAG_ATTEMPTS + 1):
+    until = time.monotonic() + UNSERVED_S
+    for attempt in itertools.count(1):
         try:
             call()
             return
-        except ClientError as error:
-            if attempt >= _NOT_YET.get(error_code(error), 0):
+        except AWS_ERRORS as error:
+            is_unknown = error_code(error) in _NOT_YET and attempt < TAG_ATTEMPTS
+            if not is_unknown and not (is_unserved(error) and time.monotonic() < until):
                 raise
-        time.sleep(attempt / 2)
+        time.sleep(attempt / 2 if is_unknown else pause_s(attempt))
 
 
 def describe(ec2: Any, fleet: Fleet, nodes: Sequence[str] = (), states: Sequence[str] = LIVE_STATES) -> list[Instance]:

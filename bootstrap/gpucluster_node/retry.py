@@ -12,6 +12,7 @@ LAUNCH_REFUSED_S = 120
 BOOT_FAILED_S = 300
 """Long enough to log in and look, because the instance stays until then."""
 INSTANCE_GONE_S = 0
+UNWANTED = "no job waits for it any longer, and EC2 has launched no instance"
 SLURM_REASONS = {"ResumeTimeout reached": 120, "Not responding": 60}
 """Slurm's own reasons for DOWN, and after how many seconds a node with that reason is tried again. A node that does not
 respond has been silent for SlurmdTimeout before; a job that needs it waits for a new instance."""
@@ -57,8 +58,9 @@ def is_ours(node: Node) -> bool:
 
 
 def was_refused(node: Node) -> bool:
-    """Whether EC2 refused to launch the node's instance, or ended it before it started."""
-    return _next_try(node.reason) == LAUNCH_REFUSED_S
+    """Whether EC2 refused to launch the node's instance, or ended it before it started. The launch may have been
+    cancelled after that."""
+    return _next_try(node.reason) == LAUNCH_REFUSED_S or node.reason.startswith(UNWANTED)
 
 
 def _after_s(node: Node) -> int | None:

@@ -100,7 +100,8 @@ NODE = Table(
             LAUNCH_GRACE,
             (DOWN,),
         ),
-        Rule((IN_SERVICE, (NONE,), IDLE), "down", "it is gone; its jobs are requeued", GONE_GRACE, (DOWN, DOWN_ENDING)),
+        Rule(((SILENT,), (NONE,), IDLE), "down", "it is gone; its jobs are requeued", GONE_GRACE, (DOWN, DOWN_ENDING)),
+        Rule(((UP, DRAINED, LAST_JOB), (NONE,), IDLE), "", "it answers Slurm: EC2's answer omits its instance"),
         Rule(
             ((BOOTING, *IN_SERVICE), (ENDED,), IDLE),
             "down",

@@ -7,42 +7,39 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import subprocess
-import sys
+import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpucluster_node import ec2, slurm, states
-from gpucluster_node.power import words
+from gpucluster_node.power import in_flight, words
 
 log = logging.getLogger("again")
-FILE = Path("/run/gpucluster/resume-again.json")
+FOLDER = Path("/run/gpucluster")
+LOG = "/var/log/gpucluster/power.log"
 
 
-@dataclass
-class Repeats:
-    """The killed programs whose launches are still to be repeated."""
-
-    _left: list[Mapping[str, Any]] = field(default_factory=list)
-
-    def look(
-        self,
-        killed: Sequence[Mapping[str, Any]],
-        nodes: Sequence[slurm.Node],
-        own: Mapping[str, ec2.Instance],
-        instances: Sequence[ec2.Instance],
-        launching: Collection[str],
-    ) -> None:
-        """Waits while an instance has no node's name. A killed program has left it, and it uses the capacity, of a
-        Capacity Block perhaps, that the repeated launch needs; but no such instance is terminated while any program
-        launches. It ends (states.ORPHAN_GRACE) before reconcile sets the nodes DOWN (states.LAUNCH_GRACE)."""
-        self._left += killed
-        if launching or all(each.node for each in instances):
-            left, self._left = self._left, []
-            start(left, nodes, own)
+def look(
+    killed: Mapping[Path, Mapping[str, Any]],
+    nodes: Sequence[slurm.Node],
+    own: Mapping[str, ec2.Instance],
+    instances: Sequence[ec2.Instance],
+    launching: Collection[str],
+) -> None:
+    """killed: of `in_flight`. An instance without a node's name may be of a killed program. If that program has
+    recorded its call, the same call gives the instance its name. Otherwise this waits: the instance uses the capacity,
+    of a Capacity Block perhaps, that the repeated launch needs; but no such instance is terminated while any program
+    launches. It ends (states.ORPHAN_GRACE) before reconcile sets the nodes DOWN (states.LAUNCH_GRACE)."""
+    is_known = any(each.get("asked") for each in killed.values())
+    if not killed or not (launching or is_known or all(each.node for each in instances)):
+        return
+    try:
+        start(list(killed.values()), nodes, own)
+        in_flight.forget(killed)
+    except (OSError, subprocess.SubprocessError) as error:
+        log.error("the launches of killed programs are not repeated yet: %s", error)
 
 
 def start(killed: Sequence[Mapping[str, Any]], nodes: Sequence[slurm.Node], newest: Mapping[str, ec2.Instance]) -> None:
@@ -53,12 +50,16 @@ def start(killed: Sequence[Mapping[str, Any]], nodes: Sequence[slurm.Node], newe
     again = [name for each in repeated for name in each["nodes"] if name in waiting]
     if again:
         log.warning("%s: their ResumeProgram was killed; starts again", ",".join(again))
-        launch(again, [job for each in repeated for job in each["jobs"]])
+        jobs = [job for each in repeated for job in each["jobs"]]
+        launch({"nodes": again, "jobs": jobs, "asked": [call for each in repeated for call in each.get("asked", ())]})
 
 
-def launch(nodes: Sequence[str], jobs: Sequence[dict[str, Any]]) -> None:
-    """Like slurmctld, but does not wait for the program."""
-    file = FILE.with_name(f"{FILE.stem}-{nodes[0]}.json")
-    file.write_text(json.dumps({"jobs": list(jobs)}))
-    argv = [sys.executable, "-m", "gpucluster_node.power.resume", ",".join(nodes), "again"]
-    subprocess.Popen(argv, env={**os.environ, "SLURM_RESUME_FILE": str(file)})
+def launch(wanted: Mapping[str, Any]) -> None:
+    """Like slurmctld, but does not wait for the program. The program has a unit of its own: a restart of reconcile's
+    unit, or of slurmctld's, would kill it."""
+    name = f"gpucluster-resume-{time.time_ns()}"
+    file = FOLDER / f"{name}.json"
+    file.write_text(json.dumps(wanted))
+    logs = (f"--property=Standard{stream}=append:{LOG}" for stream in ("Output", "Error"))
+    program = ("/opt/gpucluster/bin/node-program", "power.resume", str(file))
+    subprocess.run(["systemd-run", "--collect", "--quiet", f"--unit={name}", *logs, *program], check=True, timeout=30)

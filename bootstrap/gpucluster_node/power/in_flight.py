@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from gpucluster_node import files
+from gpucluster_node.power.asked import Call
 
 FOLDER = Path("/run/gpucluster/launching")
 _numbers = itertools.count(1)
@@ -41,6 +42,7 @@ class Record:
         self._path = folder / f"{os.getpid()}-{next(_numbers)}.json"
         self._jobs, self._again, self._began = list(jobs), again, _now()
         self._waits: dict[str, str] = {}
+        self._asked: dict[str, Call] = {}
         self._calls, self._calling = 0, ""
         self._lock = threading.Lock()
         with _one_at_a_time(folder):
@@ -54,6 +56,16 @@ class Record:
         with self._lock:
             self._nodes.difference_update(nodes)
             self._waits = {node: why for node, why in self._waits.items() if node in self._nodes}
+            self._asked = {token: call for token, call in self._asked.items() if self._nodes.intersection(call.nodes)}
+            self._replace()
+
+    def asked(self, call: Call) -> None:
+        """Records a call before it is made, and then which of its nodes have got an instance, until those have their
+        names."""
+        with self._lock:
+            self._asked[call.token] = call
+            if not call.nodes:
+                del self._asked[call.token]
             self._replace()
 
     def waits(self, nodes: Collection[str], why: str) -> None:
@@ -94,7 +106,8 @@ class Record:
         file = new.open("w")
         fcntl.flock(file, fcntl.LOCK_EX)
         found = {"began": self._began, "calling": self._calling, "nodes": sorted(self._nodes), "waits": self._waits}
-        json.dump({**found, "jobs": self._jobs, "again": self._again}, file)
+        asked = [each.written() for each in self._asked.values()]
+        json.dump({**found, "asked": asked, "jobs": self._jobs, "again": self._again}, file)
         file.flush()
         new.replace(self._path)
         return file
@@ -120,12 +133,16 @@ def _now() -> str:
     return datetime.now(timezone.utc).isoformat()
 
 
-def killed(folder: Path = FOLDER) -> list[dict[str, Any]]:
-    """What killed programs have recorded. Their files are removed."""
-    found = [(path, content) for path, content, is_held in _files(folder) if not is_held]
-    for path, _ in found:
+def killed(folder: Path = FOLDER) -> dict[Path, dict[str, Any]]:
+    """File -> what a killed program has recorded in it, until `forget`."""
+    found = {path: content for path, content, is_held in _files(folder) if not is_held}
+    forget(path for path, content in found.items() if not content.get("nodes"))
+    return {path: content for path, content in found.items() if content.get("nodes")}
+
+
+def forget(paths: Iterable[Path]) -> None:
+    for path in paths:
         path.unlink(missing_ok=True)
-    return [content for _, content in found if content.get("nodes")]
 
 
 def _alive(folder: Path) -> list[dict[str, Any]]:

@@ -6,11 +6,12 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpucluster_node import ec2, fleet, rates
 from gpucluster_node.aws import AWS_ERRORS, brief, error_code, has_expired, http_status, is_throttled
+from gpucluster_node.power.asked import Call
 
 log = logging.getLogger("launch")
 CALLS = rates.TokenBucket(5, 2)
@@ -115,12 +116,16 @@ class Launcher:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         waits: Callable[[Sequence[str], str], None] = lambda nodes, why: None,
+        asked: Callable[[Call], None] = lambda call: None,
     ) -> None:
         """attempt: differs between programs. client: returns an EC2 client that repeats nothing. waits: called with
-        nodes that wait, and the reason."""
+        nodes that wait, and the reason. asked: called before EC2 is, and afterwards with the nodes that have got an
+        instance."""
         self._cluster, self._attempt, self._client = cluster, attempt, client
-        self.clock, self.sleep, self.waits = clock, sleep, waits
+        self.clock, self.sleep, self.waits, self._asked = clock, sleep, waits, asked
         self._calls = itertools.count()
+        self.unsure: set[str] = set()
+        """Nodes for which EC2 may have launched an instance although it has not said so."""
 
     def launch(
         self,
@@ -181,17 +186,32 @@ class Launcher:
         wanted: StillWanted,
         patience: Patience,
     ) -> list[ec2.Instance]:
+        token = ec2.client_token(f"{self._attempt}-{next(self._calls)}", nodes, template)
+        return self.call(Call(token, template, least, len(nodes), tuple(nodes)), wanted, patience)
+
+    def call(self, call: Call, wanted: StillWanted, patience: Patience) -> list[ec2.Instance]:
+        """Raises AWS_ERRORS, NotWantedError."""
+        instances: list[ec2.Instance] = []
+        self._asked(call)
+        try:
+            instances = self._call(call, wanted, patience)
+        finally:
+            self._asked(replace(call, nodes=call.nodes[: len(instances)]))
+        return instances
+
+    def _call(self, call: Call, wanted: StillWanted, patience: Patience) -> list[ec2.Instance]:
         """A repeated call has the same token: EC2 launches once, even if its answer was lost. Slurm is asked right
         before the call, so that no instance is launched for a job that was cancelled during the pause."""
-        token = ec2.client_token(f"{self._attempt}-{next(self._calls)}", nodes, template)
-        is_rejected = True
+        is_rejected, nodes = True, call.nodes
         for calls in itertools.count(1):
             CALLS.take()
             if calls > 1:
                 _check_wanted(len(wanted(nodes)), len(nodes), is_rejected)
             try:
-                return ec2.launch(self._client(), template, least, len(nodes), token)
+                return ec2.launch(self._client(), call.template, call.least, call.most, call.token)
             except AWS_ERRORS as error:
+                if not _is_certain(error):
+                    self.unsure.update(nodes)
                 patience.failures += 1
                 if not self._may_repeat(error, patience):
                     raise
@@ -246,6 +266,11 @@ def _is_rejected(error: Exception) -> bool:
     """EC2 throttles the call, or the credentials have expired: EC2 has certainly not launched. After other errors it
     may have."""
     return is_throttled(error) or has_expired(error)
+
+
+def _is_certain(error: Exception) -> bool:
+    """EC2 has launched nothing. It returns some shortages as server errors."""
+    return _is_rejected(error) or error_code(error) in FULL | LACKING or 400 <= (http_status(error) or 0) < 500
 
 
 def _is_fault(error: Exception) -> bool:

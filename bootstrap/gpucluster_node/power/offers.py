@@ -46,13 +46,10 @@ Accept = Callable[[Request], Callable[[], None]]
 """Records the nodes as being launched. Returns the function that launches them."""
 
 
-def read(hostlist: str, *, again: bool = False) -> Request:
-    """Called first, because Slurm may remove the file when it no longer waits for this program. again: the file is
-    reconcile's, and nobody else removes it."""
+def read(hostlist: str) -> Request:
+    """Called first, because Slurm may remove the file when it no longer waits for this program."""
     path = os.environ.get("SLURM_RESUME_FILE")
     jobs = json.loads(Path(path).read_text()).get("jobs", []) if path else []
-    if path and again:
-        Path(path).unlink()
     return Request(slurm.expand(hostlist), jobs)
 
 

@@ -203,19 +203,20 @@ class Rounds:
     failed: failing.Watch = field(default_factory=failing.Watch)
     seen: Seen = field(default_factory=Seen)
     known: ended.Known = field(default_factory=ended.Known)
-    repeats: again.Repeats = field(default_factory=again.Repeats)
+    own: Mapping[str, ec2.Instance] = field(default_factory=dict)
+    """Node -> its instance, in the last round."""
 
     def actions(self) -> list[Action]:
         """Of the next round. Raises AWS_ERRORS, SlurmError."""
         cluster = self.cluster
-        instances = ec2.describe(client("ec2"), cluster)
+        instances = self._instances()
         self.ledger.update(instances, datetime.now(timezone.utc))
         wanted = self.templates.of(cluster, outdated.partitions(cluster, instances))
         launching, since, calling = in_flight.nodes(), in_flight.since(), in_flight.calling()
         nodes = slurm.nodes()
         _forget_launches(nodes)
-        own = words.own(instances, nodes)
-        self.repeats.look(in_flight.killed(), nodes, own, instances, launching)
+        own = self.own = words.own(instances, nodes)
+        again.look(in_flight.killed(), nodes, own, instances, launching)
         booting.write(booting.booting(nodes, own))
         self.failed.look(nodes, own, failing.utc())
         self.announced.look(nodes, own, datetime.now(timezone.utc))
@@ -231,6 +232,14 @@ class Rounds:
         )
         starts = requeued.to_start(cluster, slurm.requeued(), nodes, datetime.now())
         return explained(actions, ask) + [Action("start_now", job) for job in starts]
+
+    def _instances(self) -> list[ec2.Instance]:
+        """While EC2 does not answer, jobs still leave before an end that it has announced."""
+        try:
+            return ec2.describe(client("ec2"), self.cluster)
+        except AWS_ERRORS:
+            self.announced.look(slurm.nodes(), self.own, datetime.now(timezone.utc))
+            raise
 
 
 def _forget_launches(nodes: Sequence[slurm.Node]) -> None:

@@ -1,6 +1,6 @@
 """The launches of Slurm's ResumeProgram (`resume_program`): the instances of nodes that jobs wait for.
 
-usage: resume HOSTLIST again. reconcile starts this program to repeat the launch of one that was killed.
+usage: resume FILE. reconcile starts this program to repeat the launches of killed ones (`again`).
 
 The nodes of a job are launched together or not at all. Jobs of one node share a call, which may launch some of the
 nodes. If EC2 lacks capacity, the launch is repeated every 15 s, as long as a job waits for it. If EC2 throttles or does
@@ -12,6 +12,7 @@ program is launching are left to it.
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import sys
 import threading
@@ -20,11 +21,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timezone
+from pathlib import Path
 
 from gpucluster_node import ec2, fleet, refusals, retry, slurm
-from gpucluster_node.aws import brief, client, error_code
+from gpucluster_node.aws import AWS_ERRORS, brief, client, error_code
 from gpucluster_node.log import start_logging
-from gpucluster_node.power import failing, in_flight, launch, launched, limits, offers, shortage, spending
+from gpucluster_node.power import asked, failing, in_flight, launch, launched, limits, offers, shortage, spending
+from gpucluster_node.power.asked import Call
 from gpucluster_node.power.groups import Group, groups
 from gpucluster_node.power.joining import Joining
 from gpucluster_node.power.wanted import Wanted
@@ -54,17 +57,19 @@ class Resume:
         """load: returns what the cluster is now."""
         self._cluster, self._launcher, self._record, self._load = cluster, launcher, record, load
         self._limits = limits.Limits(cluster, lambda: client("ec2"), lambda: datetime.now(timezone.utc), _newest_prices)
-        self._wanted = Wanted(lambda: self._cluster, record)
+        self._wanted = Wanted(lambda: self._cluster, record, launcher.unsure)
         self._joining = Joining(cluster, record, self._refuse, launcher.clock)
         self._templates: dict[str, tuple[fleet.LaunchTemplate, ...]] = {}
-        self._reading = threading.Lock()
+        self._stale: set[str] = set()
+        self._reading, self._read_at = threading.Lock(), launcher.clock()
 
-    def run(self, wanted: Sequence[Group]) -> None:
+    def run(self, wanted: Sequence[Group], killed: Sequence[Call] = ()) -> None:
+        """killed: calls of killed programs."""
         launched.forget(node for group in wanted for node in group.nodes)
         with self._joining.tags, ThreadPoolExecutor(GROUPS_AT_ONCE) as pool:
-            list(pool.map(self.one, wanted))
+            list(pool.map(lambda group: self.one(group, killed), wanted))
 
-    def one(self, group: Group) -> None:
+    def one(self, group: Group, killed: Sequence[Call] = ()) -> None:
         """After any error it sets nodes DOWN that were not launched: Slurm would show them as powering up until its
         timeout."""
         left = list(group.nodes)
@@ -75,6 +80,9 @@ class Resume:
             self._joining.keep(group, instances)
 
         try:
+            for call in killed:
+                if set(group.nodes).intersection(call.nodes):
+                    self._repeat(call, left, keep)
             since = self._launcher.clock()
             patience: launch.Patience | None = None
             while left:
@@ -91,12 +99,22 @@ class Resume:
                         )
                     patience = found.patience if found.is_abandoned else None
                 if found.left or not left:
-                    if not self._waits(group.partition, found, left, since):
+                    if not self._waits(group.partition, found, left, since, together=together):
                         return
                 elif not self._waits_at_limit(room.why, left, since):
                     return
         except Exception as error:
             self._refuse(left, brief(error))
+
+    def _repeat(self, call: Call, left: Sequence[str], keep: launch.HandOver) -> None:
+        """If EC2 had accepted the call, its instances get their names."""
+        try:
+            with self._record.calling():
+                patience = launch.Patience(self._launcher.clock())
+                found = zip(call.nodes, self._launcher.call(call, self._wanted.now, patience), strict=False)
+                keep({node: instance for node, instance in found if node in left})
+        except (*AWS_ERRORS, launch.NotWantedError) as error:
+            log.info("%s: the call of a killed program is not repeated: %s", ",".join(call.nodes), error)
 
     def _usable(
         self, templates: Sequence[fleet.LaunchTemplate], left: list[str], since: float
@@ -115,9 +133,10 @@ class Resume:
             self._launcher.waits(left, why)
             self._launcher.sleep(LOOK_S)
             left[:] = self._wanted.still(left)
+            self._read_again()
         return []
 
-    def _waits(self, partition: str, found: launch.Launched, left: list[str], since: float) -> bool:
+    def _waits(self, partition: str, found: launch.Launched, left: list[str], since: float, *, together: bool) -> bool:
         """Waits until the launch may be repeated, and drops nodes that are no longer wanted. False if there is nothing
         to wait for; then it has set the remaining nodes DOWN."""
         turns = shortage.Turns(partition, self._launcher.clock)
@@ -130,7 +149,8 @@ class Resume:
         count(partition, found)
         if found.lacks_capacity and self._launcher.clock() - since < ASK_S:
             turns.failed()
-            self._wait_for_turn(turns, found.why, left)
+            self._wait_for_turn(turns, found.why, left, together=together)
+            self._read_again()
             return bool(left)
         self._refuse(left, found.why)
         return False
@@ -148,38 +168,52 @@ class Resume:
         return bool(left)
 
     def _read_again(self) -> None:
-        """`gpucluster up` may have raised a limit since, or given the partition another Capacity Block. The bundle of
-        another release may have another form: then the launch goes by what it has read."""
+        """`gpucluster up` may have raised a limit since, or given the partition another type or Capacity Block. The
+        bundle of another release may have another form: then the launch goes by what it has read."""
         with self._reading:
-            self._templates.clear()
+            now = self._launcher.clock()
+            if now - self._read_at < shortage.EVERY_S:
+                return  # another launch has just done it
+            self._read_at = now
+            self._stale = set(self._templates)
             try:
                 self._cluster = self._load()
             except (OSError, KeyError, TypeError, ValueError) as error:
                 log.warning("the newest bundle cannot be read: %s", error)
             self._limits = replace(self._limits, cluster=self._cluster)
 
-    def _wait_for_turn(self, turns: shortage.Turns, why: str, left: list[str]) -> None:
+    def _wait_for_turn(self, turns: shortage.Turns, why: str, left: list[str], *, together: bool) -> None:
         self._launcher.waits(left, f"{why}; the head node retries every {shortage.EVERY_S} s")
         log.info("%s: retries later: %s", ",".join(left), why)
-        for seconds in itertools.count(1):
-            self._launcher.sleep(1)
-            if seconds % shortage.EVERY_S == 0:
-                left[:] = self._wanted.still(left)
-            if not left or turns.may_call():
-                return
+        with turns.waiting():
+            for seconds in itertools.count(1):
+                self._launcher.sleep(1)
+                if seconds % shortage.EVERY_S == 0:
+                    left[:] = self._wanted.still(left)
+                if not left or turns.may_call(len(left) if together else 1):
+                    return
 
     def _templates_of(self, partition: str) -> tuple[fleet.LaunchTemplate, ...]:
         """Reads them once for all groups, because Parameter Store answers at most 40 calls a second for an account."""
         with self._reading:
-            if partition not in self._templates:
-                self._templates[partition] = fleet.launch_templates(client("ssm"), self._cluster, partition)
+            if partition not in self._templates or partition in self._stale:
+                self._stale.discard(partition)
+                try:
+                    self._templates[partition] = fleet.launch_templates(client("ssm"), self._cluster, partition)
+                except AWS_ERRORS as error:
+                    if partition not in self._templates:
+                        raise
+                    log.warning("the newest launch templates cannot be read: %s", brief(error))
             return self._templates[partition]
 
     def _refuse(self, nodes: Sequence[str], why: str) -> None:
         if not nodes:
             return
         log.error("%s set down: %s", ",".join(nodes), why)
-        slurm.set_down(nodes, retry.reason(why, retry.LAUNCH_REFUSED_S))
+        try:
+            slurm.set_down(nodes, retry.reason(why, retry.LAUNCH_REFUSED_S))
+        except slurm.SlurmError as error:
+            log.error("reconcile sets them down later: %s", error)
         self._record.done(nodes)
 
 
@@ -192,8 +226,9 @@ def count(partition: str, found: launch.Launched) -> None:
         refusals.record(partition, error_code(error))
 
 
-def accept(request: offers.Request, *, again: bool = False) -> Callable[[], None]:
-    """Records the nodes that no other program launches, and returns the function that launches them."""
+def accept(request: offers.Request, *, again: bool = False, killed: Sequence[Call] = ()) -> Callable[[], None]:
+    """Records the nodes that no other program launches, and returns the function that launches them. killed: calls of
+    killed programs."""
     record = in_flight.Record(request.nodes, jobs=request.jobs, again=again)
     if len(record.mine) < len(request.nodes):
         log.warning("another program launches %s", ",".join(node for node in request.nodes if node not in record.mine))
@@ -202,9 +237,15 @@ def accept(request: offers.Request, *, again: bool = False) -> Callable[[], None
         try:
             cluster = fleet.load()
             launcher = launch.Launcher(
-                cluster, f"{time.time_ns()}", lambda: client("ec2", attempts=1), waits=record.waits
+                cluster,
+                f"{time.time_ns()}",
+                lambda: client("ec2", attempts=1),
+                waits=record.waits,
+                asked=record.asked,
             )
-            Resume(cluster, launcher, record).run(groups(cluster, record.mine, request.jobs))
+            if again:
+                launcher.unsure.update(record.mine)  # what EC2 answered the killed programs is not known
+            Resume(cluster, launcher, record).run(groups(cluster, record.mine, request.jobs), killed)
         except Exception:
             log.exception("%s: the launch failed", ",".join(record.mine))
             raise
@@ -215,10 +256,11 @@ def accept(request: offers.Request, *, again: bool = False) -> Callable[[], None
 
 
 def main() -> None:
-    is_again = sys.argv[2:] == ["again"]
-    request = offers.read(sys.argv[1], again=is_again)
+    path = Path(sys.argv[1])
+    found = json.loads(path.read_text())
+    path.unlink()
     start_logging()
-    accept(request, again=is_again)()
+    accept(offers.Request(found["nodes"], found["jobs"]), again=True, killed=list(map(asked.read, found["asked"])))()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from gpucluster_node import fleet, retry, slurm
 from gpucluster_node.power import in_flight
@@ -12,9 +12,11 @@ log = logging.getLogger("resume")
 
 
 class Wanted:
-    def __init__(self, cluster: Callable[[], fleet.Fleet], record: in_flight.Record) -> None:
-        """cluster: returns what the cluster is now."""
-        self._cluster, self._record = cluster, record
+    def __init__(
+        self, cluster: Callable[[], fleet.Fleet], record: in_flight.Record, unsure: Collection[str] = ()
+    ) -> None:
+        """cluster: returns what the cluster is now. unsure: nodes that EC2 may have launched."""
+        self._cluster, self._record, self._unsure = cluster, record, unsure
 
     def still(self, nodes: Sequence[str]) -> list[str]:
         """Drops nodes that Slurm has set DOWN or is powering down: it may request them again, and another program then
@@ -23,8 +25,7 @@ class Wanted:
         try:
             found = slurm.nodes(nodes)
             idle = [node.name for node in found if _is_asked_for(node) and self._is_idle(node)]
-            if idle:
-                slurm.set_down(idle, retry.reason("no job waits for it any longer", 0))
+            self._cancel(idle)
         except slurm.SlurmError as error:
             log.warning("%s: still needed: %s", ",".join(nodes), error)
             return list(nodes)
@@ -43,6 +44,13 @@ class Wanted:
             log.warning("%s: still needed: %s", ",".join(nodes), error)
             return list(nodes)
         return [node.name for node in found if _is_asked_for(node) and not self._is_idle(node)]
+
+    def _cancel(self, idle: Sequence[str]) -> None:
+        unsure = [node for node in idle if node in self._unsure]
+        sure = [node for node in idle if node not in self._unsure]
+        for nodes, why in (unsure, "no job waits for it any longer"), (sure, retry.UNWANTED):
+            if nodes:
+                slurm.set_down(nodes, retry.reason(why, 0))
 
     def _is_idle(self, node: slurm.Node) -> bool:
         return node.has("IDLE") and node.name not in self._cluster().always_on()

@@ -25,7 +25,7 @@ def booting(name: str) -> slurm.Node:
     return slurm.Node(name, frozenset({"ALLOCATED", "CLOUD", "NOT_RESPONDING", "POWERING_UP"}))
 
 
-def test_a_killed_programs_nodes_are_found_once(tmp_path: Path) -> None:
+def test_a_killed_programs_nodes_are_found_until_they_are_launched_again(tmp_path: Path) -> None:
     code = (
         "import sys, time, pathlib; from gpucluster_node.power import in_flight;"
         "record = in_flight.Record(['train-1', 'train-2', 'train-3'], pathlib.Path(sys.argv[1]), [{'job_id': 7}]);"
@@ -37,36 +37,41 @@ def test_a_killed_programs_nodes_are_found_once(tmp_path: Path) -> None:
         assert program.stdout is not None
         assert program.stdout.readline() == "ready\n"
         assert in_flight.nodes(tmp_path) == {"train-1", "train-3"}
-        assert in_flight.killed(tmp_path) == []
+        assert in_flight.killed(tmp_path) == {}
         program.kill()
     assert in_flight.nodes(tmp_path) == frozenset()
-    (left,) = in_flight.killed(tmp_path)
+    found = in_flight.killed(tmp_path)
+    (left,) = found.values()
     assert (left["nodes"], left["jobs"], left["again"]) == (["train-1", "train-3"], [{"job_id": 7}], False)
-    assert in_flight.killed(tmp_path) == []
-    assert list(tmp_path.glob("*.json")) == []
+    assert in_flight.killed(tmp_path) == found, "reconcile may be restarted before it repeats the launch"
+    in_flight.forget(found)
+    assert in_flight.killed(tmp_path) == {}
 
 
 def test_a_killed_programs_launch_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With Slurm's list of jobs, so that a job's nodes are launched together; each file is for one program."""
+    """With Slurm's list of jobs, so that a job's nodes are launched together; each file is for one program. A restart
+    of reconcile's unit does not end the program: it has one of its own."""
     started: list[tuple[list[str], Any]] = []
 
-    def popen(argv: list[str], env: dict[str, str]) -> None:
-        started.append((argv[1:], json.loads(Path(env["SLURM_RESUME_FILE"]).read_text())))
+    def run(argv: list[str], **options: Any) -> None:
+        started.append((argv, json.loads(Path(argv[-1]).read_text())))
 
-    monkeypatch.setattr(again, "FILE", tmp_path / "again.json")
-    monkeypatch.setattr(again.subprocess, "Popen", popen)
+    monkeypatch.setattr(again, "FOLDER", tmp_path)
+    monkeypatch.setattr(again.subprocess, "run", run)
     off = slurm.Node("train-3", frozenset({"IDLE", "CLOUD", "POWERED_DOWN"}))
     named = ec2.Instance("i-4", "pending", None, START.replace(tzinfo=UTC), "train-4", None)
     killed = [{"nodes": ["train-1", "train-2", "train-3", "train-4"], "jobs": JOBS, "again": False}]
     nodes = [booting("train-1"), booting("train-2"), off, booting("train-4"), booting("train-5")]
     again.start(killed, nodes, {"train-4": named})
-    assert started == [(["-m", "gpucluster_node.power.resume", "train-1,train-2", "again"], {"jobs": JOBS})]
+    ((argv, wanted),) = started
+    assert argv[0] == "systemd-run" and argv[-3:-1] == ["/opt/gpucluster/bin/node-program", "power.resume"]
+    assert wanted == {"nodes": ["train-1", "train-2"], "jobs": JOBS, "asked": []}
 
 
 def test_one_program_repeats_the_launches_of_all_killed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """A killed program may have launched the nodes of many others, and the kernel kills programs if memory is short."""
     started: list[Any] = []
-    monkeypatch.setattr(again, "launch", lambda nodes, jobs: started.append((nodes, jobs)))
+    monkeypatch.setattr(again, "launch", lambda wanted: started.append((wanted["nodes"], wanted["jobs"])))
     killed = [
         {"nodes": ["train-1"], "jobs": JOBS, "again": False},
         {"nodes": ["train-2"], "jobs": [{"job_id": 8}], "again": False},
@@ -76,17 +81,21 @@ def test_one_program_repeats_the_launches_of_all_killed_ones(monkeypatch: pytest
     assert started == [(["train-1", "train-2"], [*JOBS, {"job_id": 8}])]
 
 
-def test_a_repeated_launch_waits_until_the_killed_programs_instance_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+KILLED = {"nodes": ["train-1"], "jobs": JOBS, "again": False}
+
+
+def test_a_repeated_launch_waits_until_the_killed_programs_instance_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The program was killed between RunInstances and the instance's name. While the launch was repeated, reconcile
     would spare the instance, and a Capacity Block of one instance would be full."""
     started: list[Any] = []
-    monkeypatch.setattr(again, "launch", lambda nodes, jobs: started.append(nodes))
-    nodes, seen, repeats = [booting("train-1")], reconcile.Seen(), again.Repeats()
-    killed = [{"nodes": ["train-1"], "jobs": JOBS, "again": False}]
+    monkeypatch.setattr(again, "launch", lambda wanted: started.append(wanted["nodes"]))
+    nodes, seen = [booting("train-1")], reconcile.Seen()
+    killed = {tmp_path / "1.json": KILLED}
     left = [ec2.Instance("i-1", "pending", "10.0.0.1", START.replace(tzinfo=UTC), None, None)]
     for seconds in range(0, 90, 5):
-        repeats.look(killed, nodes, {}, left, launching=())
-        killed = []
+        again.look({} if started else killed, nodes, {}, left, launching=())
         now = START + timedelta(seconds=seconds)
         launching, calling = (["train-1"], START.replace(tzinfo=UTC)) if started else ([], None)
         actions = reconcile.decide(CLUSTER, nodes, left, seen, now, launching=launching, calling=calling)
@@ -97,17 +106,38 @@ def test_a_repeated_launch_waits_until_the_killed_programs_instance_is_gone(monk
     assert (left, started) == ([], [["train-1"]])
 
 
-def test_a_repeated_launch_does_not_wait_for_another_programs_instance(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("launching", "asked"),
+    [(["train-2"], []), ([], [{"token": "t"}])],
+    ids=["another program's instance", "the repeated call gives it its name"],
+)
+def test_a_repeated_launch_does_not_wait_for_an_instance_that_gets_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launching: list[str], asked: list[Any]
+) -> None:
     started: list[Any] = []
-    monkeypatch.setattr(again, "launch", lambda nodes, jobs: started.append(nodes))
-    killed = [{"nodes": ["train-1"], "jobs": JOBS, "again": False}]
+    monkeypatch.setattr(again, "launch", lambda wanted: started.append((wanted["nodes"], wanted["asked"])))
     new = [ec2.Instance("i-2", "pending", "10.0.0.2", START.replace(tzinfo=UTC), None, None)]
-    again.Repeats().look(killed, [booting("train-1")], {}, new, launching=["train-2"])
-    assert started == [["train-1"]]
+    again.look({tmp_path / "1.json": KILLED | {"asked": asked}}, [booting("train-1")], {}, new, launching)
+    assert started == [(["train-1"], asked)]
+
+
+def test_a_launch_is_repeated_later_if_systemd_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(argv: list[str], **options: Any) -> None:
+        raise subprocess.CalledProcessError(1, argv)
+
+    monkeypatch.setattr(again, "FOLDER", tmp_path)
+    monkeypatch.setattr(again.subprocess, "run", refuse)
+    file = tmp_path / "1.json"
+    file.touch()
+    again.look({file: KILLED}, [booting("train-1")], {}, [], ())
+    assert file.exists()
+    monkeypatch.setattr(again.subprocess, "run", lambda argv, **options: None)
+    again.look({file: KILLED}, [booting("train-1")], {}, [], ())
+    assert not file.exists()
 
 
 def test_a_program_that_is_killed_twice_is_left_to_reconcile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(again, "launch", lambda nodes, jobs: pytest.fail("a third launch"))
+    monkeypatch.setattr(again, "launch", lambda wanted: pytest.fail("a third launch"))
     again.start([{"nodes": ["train-1"], "jobs": JOBS, "again": True}], [booting("train-1")], {})
     seen, nodes = reconcile.Seen(), [booting("train-1")]
     assert reconcile.decide(CLUSTER, nodes, [], seen, START) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -567,22 +568,88 @@ def test_a_cancelled_jobs_launch_is_not_retried(stubs: Stubs, waiting: Waiting, 
     monkey = patch.object(shortage, "_BETWEEN_S", (16.0, 16.5))
     with monkey:
         resumed(GROUP, waiting.folder, waiting.sleep)
-    reason = "reason=no job waits for it any longer; next try at once"
+    reason = "reason=no job waits for it any longer, and EC2 has launched no instance; next try at once"
     assert waiting.updates == [["scontrol", "update", "nodename=train-1,train-2", "state=down", reason]]
 
 
 def test_launches_of_a_partition_take_turns() -> None:
     now = 0.0
     first, second = (shortage.Turns("train", lambda: now) for _ in range(2))
-    assert second.may_call(), "no call has failed"
-    first.failed()
-    assert not first.may_call() and not second.may_call()
-    assert shortage.Turns("ps", lambda: now).may_call(), "of another partition"
-    now += 17
-    assert second.may_call()
-    assert not first.may_call(), "while the other one asks"
-    second.succeeded()
-    assert first.may_call()
+    with first.waiting(), second.waiting():
+        assert second.may_call(2), "no call has failed"
+        first.failed()
+        assert not first.may_call(2) and not second.may_call(2)
+        assert shortage.Turns("ps", lambda: now).may_call(8), "of another partition"
+        now += 17
+        assert second.may_call(2)
+        assert not first.may_call(2), "while the other one asks"
+        second.succeeded()
+        assert first.may_call(2)
+
+
+def test_the_launch_of_the_fewest_nodes_asks_first() -> None:
+    """Ten jobs of eight nodes wait, and one of two: capacity for two is found at the next turn, not at the tenth."""
+    now = 0.0
+    many, few = [shortage.Turns("train", lambda: now) for _ in range(10)], shortage.Turns("train", lambda: now)
+    many[0].failed()
+    with ExitStack() as waiting:
+        for each in many:
+            waiting.enter_context(each.waiting())
+            assert not each.may_call(8)
+        with few.waiting():
+            assert not few.may_call(2)
+            now += 17
+            assert not any(each.may_call(8) for each in many)
+            assert few.may_call(2)
+        few.succeeded()
+        assert all(each.may_call(8) for each in many), "there is some capacity"
+
+
+def test_a_new_launch_does_not_put_off_the_turn_of_those_that_wait() -> None:
+    now = 0.0
+    waits = shortage.Turns("train", lambda: now)
+    waits.failed()
+    with waits.waiting():
+        turns = 0
+        new = shortage.Turns("train", lambda: now)
+        for _ in range(20):
+            now += 1
+            turns += waits.may_call(1)
+            new.failed()
+        assert turns == 1
+
+
+def test_a_launch_without_capacity_uses_types_that_are_added_meanwhile(
+    stubs: Stubs, waiting: Waiting, counted: list[tuple[str, str]]
+) -> None:
+    refusing_parameters(stubs)
+    stubs("ec2").add_client_error("run_instances", *ICE, http_status_code=500)
+    parameter(stubs, "partitions/train", {"instance_types": TYPES, "subnet_id": "subnet-1"})
+    stubs("ec2").add_client_error("run_instances", *ICE, http_status_code=500)
+    stubs("ec2").add_response("run_instances", {"Instances": [instance(1), instance(2)]}, run_instances("lt-2", "1", 2))
+    parameter(stubs, "network", {"hosted_zone_id": "Z1"})
+    expect_records(stubs, "UPSERT", {"train-1.c.internal": "10.0.0.1", "train-2.c.internal": "10.0.0.2"})
+    expect_names(stubs, "0:train-[1-2]", 1, 2)
+    resumed(GROUP, waiting.folder, waiting.sleep)
+
+
+def test_an_instance_is_tagged_also_if_ec2_is_unavailable_for_a_while(
+    stubs: Stubs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If it was terminated instead, EC2 might have no capacity for another one."""
+    slept: list[float] = []
+    monkeypatch.setattr(ec2.time, "sleep", slept.append)
+    monkeypatch.setattr(ec2.time, "monotonic", lambda: sum(slept))
+    for _ in range(5):
+        stubs("ec2").add_client_error("create_tags", "Unavailable", "The service is unavailable.", http_status_code=503)
+    expect_names(stubs, "train-1", 1)
+    ec2.tag(resume.client("ec2"), ec2.tag_request(["i-1"], {names.TAG: "train-1"}))
+    assert 30 < sum(slept) < 65
+    for _ in range(40):
+        stubs("ec2").add_client_error("create_tags", "Unavailable", "The service is unavailable.", http_status_code=503)
+    with pytest.raises(ClientError, match="Unavailable"):
+        ec2.tag(resume.client("ec2"), ec2.tag_request(["i-1"], {names.TAG: "train-1"}))
+    stubs("ec2")._queue.clear()
 
 
 def test_a_refused_permission_is_a_reason_that_can_be_read(
@@ -683,8 +750,6 @@ def test_a_request_has_the_jobs_of_slurms_file(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("SLURM_RESUME_FILE", str(file))
     wanted = offers.Request(["train-1", "train-2"], [{"job_id": 7, "nodes_resume": "train-1"}])
     assert offers.read("train-[1-2]") == wanted
-    assert offers.read("train-[1-2]", again=True) == wanted
-    assert not file.exists(), "reconcile wrote it for this program alone"
     monkeypatch.delenv("SLURM_RESUME_FILE")
     assert offers.read("train-1") == offers.Request(["train-1"], [])
 

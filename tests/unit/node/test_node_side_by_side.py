@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from gpucluster_node import aws, dns, ec2, fleet, names, rates, refusals, slurm
-from gpucluster_node.power import groups, in_flight, joining, launch, launched, reconcile, resume, shortage
+from gpucluster_node.power import asked, groups, in_flight, joining, launch, launched, reconcile, resume, shortage
 
 BOOTSTRAP = Path(in_flight.__file__).parents[2]
 START = datetime(2026, 11, 22, 12, 0, 0)
@@ -39,6 +39,7 @@ class World:
         self.folder = folder
         self.calls: Counter[str] = Counter()
         self.launched: dict[str, dict[str, Any]] = {}
+        self.of_token: dict[str, list[dict[str, Any]]] = {}
         self.tags: dict[str, str] = {}
         self.records: dict[str, str] = {}
         self.down: dict[str, str] = {}
@@ -57,9 +58,14 @@ class World:
         if request["LaunchTemplate"]["LaunchTemplateId"] in self.refused:
             error = {"Code": "InsufficientInstanceCapacity", "Message": "Insufficient capacity."}
             raise ClientError({"Error": error, "ResponseMetadata": {"HTTPStatusCode": 500}}, "RunInstances")
+        token = request["ClientToken"]
+        if token == "terminated":
+            error = {"Code": "IdempotentInstanceTerminated", "Message": "The instances have been terminated"}
+            raise ClientError({"Error": error, "ResponseMetadata": {"HTTPStatusCode": 400}}, "RunInstances")
         with self._lock:
-            made = [self._instance(index) for index in range(request["MaxCount"])]
-        return {"Instances": made}
+            if token not in self.of_token:
+                self.of_token[token] = [self._instance(index) for index in range(request["MaxCount"])]
+        return {"Instances": self.of_token[token]}
 
     def _instance(self, index: int) -> dict[str, Any]:
         number = len(self.launched)
@@ -170,6 +176,47 @@ def test_without_launch_indexes_each_instance_is_named_by_a_call(world: World) -
     world.has_launch_indexes = False
     run(world, {1: "small-[1-20]"})
     assert world.calls["CreateTags"] == 20
+
+
+def test_a_killed_programs_call_is_made_again_and_launches_nothing_twice(world: World) -> None:
+    """The program was killed after EC2 had launched the instances of job 1, and before they had their names. EC2
+    returns them for the same token (EC2's guide, ec2-api-idempotency). Another node is launched anew."""
+    kept = BaseException("SIGKILL")
+
+    def kill(action: str) -> None:
+        if action == "CreateTags":
+            raise kept
+
+    world.meanwhile = kill
+    nodes, jobs = slurm.expand("train-[1-4]"), [{"job_id": 1, "nodes_resume": "train-[1-3]"}]
+    record = in_flight.Record(nodes[:3], world.folder, jobs)
+    launcher = launch.Launcher(CLUSTER, "1", lambda: world, asked=record.asked)
+    with pytest.raises(BaseException) as raised:
+        resume.Resume(CLUSTER, launcher, record).run(groups.groups(CLUSTER, nodes[:3], jobs))
+    assert raised.value is kept
+    record._held.close()  # as the kernel does
+    world.meanwhile = lambda action: None
+    (left,) = in_flight.killed(world.folder).values()
+    in_flight.forget(in_flight.killed(world.folder))
+
+    second = in_flight.Record(nodes, world.folder, jobs, again=True)
+    launcher = launch.Launcher(CLUSTER, "2", lambda: world, asked=second.asked)
+    calls = [asked.read(each) for each in left["asked"]]
+    resume.Resume(CLUSTER, launcher, second).run(groups.groups(CLUSTER, nodes, jobs), calls)
+    assert (world.named(), len(world.launched)) == (nodes, 4)
+    assert json.loads(next(world.folder.glob("*.json")).read_text())["asked"] == [], "all have their names"
+    second.close()
+
+
+def test_a_killed_programs_call_whose_instances_have_ended_is_made_anew(world: World) -> None:
+    template = fleet.LaunchTemplate("a", "lt-a", "1")
+    call = asked.Call("terminated", template, 3, 3, ("train-1", "train-2", "train-3"))
+    record = in_flight.Record(call.nodes, world.folder)
+    launcher = launch.Launcher(CLUSTER, "2", lambda: world, asked=record.asked)
+    jobs = [{"job_id": 1, "nodes_resume": "train-[1-3]"}]
+    resume.Resume(CLUSTER, launcher, record).run(groups.groups(CLUSTER, call.nodes, jobs), [call])
+    assert (world.named(), len(world.launched)) == (list(call.nodes), 3)
+    record.close()
 
 
 def test_jobs_are_launched_side_by_side_and_their_addresses_written_together(world: World) -> None:

@@ -51,7 +51,7 @@ def forced_down(world: World) -> None:
 
 
 def omitted(world: World) -> None:
-    world.omitted_until = world.now + 15
+    world.omitted_until = world.now + 45  # longer than GONE_GRACE: nodes that answer Slurm stay
 
 
 EVENTS: dict[str, Callable[[World], object]] = {

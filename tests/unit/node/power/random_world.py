@@ -26,6 +26,7 @@ from botocore.exceptions import ClientError
 from gpucluster_node import ec2, fleet, names, slurm
 from gpucluster_node.aws import AWS_ERRORS
 from gpucluster_node.power import (
+    asked,
     groups,
     in_flight,
     joining,
@@ -115,7 +116,7 @@ class World:
     omitted_until: float = 0.0
     held: set[str] = field(default_factory=set)
     """Nodes that a user has set DOWN."""
-    queue: list[tuple[str, list[str], list[dict[str, object]]]] = field(default_factory=list)
+    queue: list[tuple[str, list[str], list[dict[str, object]], list[asked.Call]]] = field(default_factory=list)
     reconciling: bool = False
     wrong: list[str] = field(default_factory=list)
     quiet: bool = False
@@ -158,8 +159,14 @@ class World:
             self._reconcile()
         self._judge()
 
-    def _ask(self, name: str, nodes: list[str], jobs: Sequence[dict[str, object]] = ()) -> None:
-        self.queue.append((name, nodes, list(jobs)))
+    def _ask(
+        self,
+        name: str,
+        nodes: list[str],
+        jobs: Sequence[dict[str, object]] = (),
+        calls: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        self.queue.append((name, nodes, list(jobs), list(map(asked.read, calls))))
 
     def _boot(self) -> None:
         alive = {each.node: each for each in self.machines if each.node and each.ended is None}
@@ -181,7 +188,7 @@ class World:
 
     # --- programs ---
 
-    def _program(self, name: str, nodes: list[str], jobs: list[dict[str, object]]) -> None:
+    def _program(self, name: str, nodes: list[str], jobs: list[dict[str, object]], calls: list[asked.Call]) -> None:
         with suppress(Killed, slurm.SlurmError, *AWS_ERRORS):
             if name == "suspend":
                 suspend.suspend(CLUSTER, nodes, self.wall().replace(tzinfo=UTC))
@@ -190,9 +197,11 @@ class World:
             ends = record.close
             try:
                 launcher = launch.Launcher(
-                    CLUSTER, f"{self.now}", lambda: self, lambda: self.now, self.advance, record.waits
+                    CLUSTER, f"{self.now}", lambda: self, lambda: self.now, self.advance, record.waits, record.asked
                 )
-                resume.Resume(CLUSTER, launcher, record).run(groups.groups(CLUSTER, record.mine, jobs))
+                if name == "resume again":
+                    launcher.unsure.update(record.mine)
+                resume.Resume(CLUSTER, launcher, record).run(groups.groups(CLUSTER, record.mine, jobs), calls)
             except Killed:
                 ends = record._held.close  # the file stays
             finally:
@@ -375,7 +384,11 @@ def install(world: World, patch: pytest.MonkeyPatch, folder: Path) -> None:
     patch.setattr(slurm, "expand", expand)
     patch.setattr(in_flight, "FOLDER", folder / "launching")
     patch.setattr(in_flight, "os", SimpleNamespace(getpid=lambda: next(pids), stat=os.stat, fstat=os.fstat))
-    patch.setattr(reconcile.again, "launch", partial(world._ask, "resume again"))
+    patch.setattr(
+        reconcile.again,
+        "launch",
+        lambda wanted: world._ask("resume again", wanted["nodes"], wanted["jobs"], wanted["asked"]),
+    )
     for name in ("nodes", "since", "killed"):
         patch.setattr(in_flight, name, partial(getattr(in_flight, name), folder / "launching"))
     patch.setattr(shortage, "FOLDER", folder / "shortage")
@@ -384,6 +397,6 @@ def install(world: World, patch: pytest.MonkeyPatch, folder: Path) -> None:
     patch.setattr(resume.refusals, "record", lambda partition, code: None)
     for module in (joining, resume):
         patch.setattr(module, "ThreadPoolExecutor", Inline)
-    patch.setattr(ec2, "time", SimpleNamespace(sleep=world.advance))
+    patch.setattr(ec2, "time", SimpleNamespace(sleep=world.advance, monotonic=lambda: world.now))
     for bucket in ((launch, "CALLS"), (ec2, "TAG_CALLS")):
         patch.setattr(*bucket, SimpleNamespace(take=lambda: None))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
-from gpucluster_node import fleet, rates, refusals, slurm
+from gpucluster_node import fleet, rates, refusals, retry, slurm
 from gpucluster_node.power import failing, groups, in_flight, joining, launch, launched, resume, shortage
 
 NODES = ("train-1", "train-2", "train-3", "train-4")
@@ -109,8 +109,10 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
     return played
 
 
-def down(*nodes: str) -> str:
-    return f"nodename={','.join(nodes)} state=down reason=no job waits for it any longer; next try at once"
+def down(*nodes: str, is_sure: bool = True) -> str:
+    """is_sure: EC2 has said that it launched none, and Slurm need not wait for SuspendTimeout."""
+    why = retry.UNWANTED if is_sure else "no job waits for it any longer"
+    return f"nodename={','.join(nodes)} state=down reason={why}; next try at once"
 
 
 def addresses(*nodes: str) -> str:
@@ -132,7 +134,7 @@ def test_a_launch_that_nobody_waits_for_is_abandoned(
     world = World([error] * 4, {2: NODES})
     play(world, job_id)
     assert (world.counts, world.tokens, world.asked) == ([4, 4], 1, 3)
-    assert (world.updates, world.counted) == ([down(*NODES)], [])
+    assert (world.updates, world.counted) == ([down(*NODES, is_sure=error in (THROTTLED, EXPIRED))], [])
 
 
 @pytest.mark.parametrize("error", [THROTTLED, EXPIRED], ids=["throttled", "expired"])

@@ -86,17 +86,21 @@ def test_a_responding_node_has_recovered_from_a_failed_boot() -> None:
     [
         ("ALLOCATED+CLOUD", 0, []),
         ("ALLOCATED+CLOUD", 15, []),
-        ("ALLOCATED+CLOUD", 25, ["down"]),
+        ("ALLOCATED+CLOUD", 1000, []),
+        ("ALLOCATED+CLOUD+NOT_RESPONDING", 15, []),
+        ("ALLOCATED+CLOUD+NOT_RESPONDING", 25, ["down"]),
         ("ALLOCATED+CLOUD+POWERING_UP", 25, []),
         ("ALLOCATED+CLOUD+POWERING_UP", 100, ["down"]),
         ("MIXED+CLOUD+DRAIN+POWER_DOWN", 15, []),
-        ("MIXED+CLOUD+DRAIN+POWER_DOWN", 25, ["down"]),
-        ("IDLE+CLOUD+COMPLETING+DRAIN+POWER_DOWN", 25, ["down"]),
+        ("MIXED+CLOUD+DRAIN+POWER_DOWN", 1000, []),
+        ("MIXED+CLOUD+DRAIN+NOT_RESPONDING+POWER_DOWN", 25, ["down"]),
+        ("IDLE+CLOUD+COMPLETING+DRAIN+NOT_RESPONDING+POWER_DOWN", 25, ["down"]),
         ("IDLE+CLOUD+DRAIN+POWER_DOWN", 25, []),
         ("ALLOCATED+CLOUD+POWERING_DOWN", 25, []),
     ],
 )
-def test_nodes_whose_instance_has_ended(states: str, after_s: int, verbs: list[str]) -> None:
+def test_nodes_whose_instance_ec2_does_not_list(states: str, after_s: int, verbs: list[str]) -> None:
+    """An answer may omit instances: a node that answers Slurm runs."""
     assert [action.verb for action in decided([node(states)], [], after_s=after_s)] == verbs
 
 
@@ -124,7 +128,8 @@ def test_ec2s_reason_for_a_terminated_instance_is_used(ended_by: str | None, rea
         asked.append(list(names))
         return [replace(instance(), ended_by=ended_by)] if ended_by is not None else []
 
-    gone = decided([node("ALLOCATED+CLOUD"), node("IDLE+CLOUD", "train-1")], [instance("train-1")], after_s=25)
+    silent = node("ALLOCATED+CLOUD+NOT_RESPONDING")
+    gone = decided([silent, node("IDLE+CLOUD", "train-1")], [instance("train-1")], after_s=25)
     assert explained(gone, ended) == [Action("down", "train-2", reason)]
     assert asked == [["train-2"]]
     assert explained([Action("power_up", "train-1")], ended) == [Action("power_up", "train-1")]
@@ -308,7 +313,7 @@ def test_slurm_forgets_the_address_of_a_terminated_instance(
     """Otherwise its request to end the job may reach a new node with this address, on which the job runs again."""
     calls: list[list[str]] = []
     monkeypatch.setattr(slurm, "call", calls.append)
-    nodes, known = [node("ALLOCATED+CLOUD")], {"train-2": state} if state else {}
+    nodes, known = [node("ALLOCATED+CLOUD+NOT_RESPONDING")], {"train-2": state} if state else {}
     seen = Seen()
     decide(CLUSTER, nodes, [], seen, NOW - timedelta(seconds=60), ended=known)
     act(decide(CLUSTER, nodes, [], seen, NOW, ended=known))

@@ -216,7 +216,7 @@ def test_a_launch_waits_for_money_and_says_so(
     program.one(groups.Group("train", ("train-3", "train-4"), 7))
     why = "the limit of 6 USD an hour of partition train is reached: its nodes cost 4.00 USD an hour, one more 2"
     assert said[0] == f"{why}; the head node checks again every 15 s"
-    assert not program._templates, "they are read again"
+    assert program._stale == {"train"}, "they are read again"
     if ends:
         assert (launched, played.down) == (["train-3", "train-4"], {})
         assert 60 <= clock[0] < 80
