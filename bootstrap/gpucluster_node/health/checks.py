@@ -40,6 +40,7 @@ LOCK = "/run/gpucluster.lock"
 _ROW = re.compile(r"\d+, ")
 _REMAPPED = re.compile(r"^([0-9A-Fa-f:.]+), *(\w+)", re.MULTILINE)
 _LINK = re.compile(r"^\s*Link (\d+): <inactive>", re.MULTILINE)
+_NO_LINK = re.compile("all links are inactive", re.IGNORECASE)
 _MESSAGE = re.compile(r"(Warning|Info|Error)(: .*)?")
 """The first cell of a message, which may continue in further rows."""
 _SET_UP = (
@@ -121,11 +122,14 @@ def kernel_log(answer: Answer, facts: Facts) -> Iterator[str]:
 
 
 def nvlink(answer: Answer, facts: Facts) -> Iterator[str]:
-    """nvidia-smi lists the links of each GPU below a line `GPU 0: …`."""
-    if answer.code == 0:
-        for block in re.split(r"^(?=GPU \d+:)", answer.text, flags=re.MULTILINE):
-            if links := _LINK.findall(block):
-                yield f"{block.partition(':')[0]}: NVLink {', '.join(links)} is inactive"
+    """nvidia-smi lists the links of each GPU below a line `GPU 0: …`. If none is active, it prints a sentence instead
+    (tests/data has it, with its sources). Its exit code then is not known, so the text counts whatever the code is."""
+    for block in re.split(r"^(?=GPU \d+:)", answer.all, flags=re.MULTILINE):
+        gpu = block.partition(":")[0]
+        if links := _LINK.findall(block):
+            yield f"{gpu}: NVLink {', '.join(links)} is inactive"
+        elif _NO_LINK.search(block):
+            yield f"{gpu}: all NVLinks are inactive"
 
 
 def efa(answer: Answer, facts: Facts) -> Iterator[str]:

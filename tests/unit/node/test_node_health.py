@@ -28,6 +28,7 @@ BOOTSTRAP = Path(__file__).resolve().parents[3] / "bootstrap"
 P4DE = facts.Facts(gpus=8, efa_interfaces=4, nvlink=True, mounts=("/home", "/fsx"))
 XIDS = (DATA / "xid.txt").read_text()
 LINKS = (DATA / "nvlink-p4de.txt").read_text()
+NO_LINKS = (DATA / "nvlink-all-inactive.txt").read_text()
 EIGHT = "".join(f"{gpu}, 0\n" for gpu in range(8))
 LOST = record("nvidia-smi/gpu-lost.txt").splitlines()
 
@@ -135,14 +136,30 @@ def test_a_node_without_room_for_a_process_proves_nothing(number: int, monkeypat
         assert list(judge(started("nvidia-smi"), P4DE)) == []
 
 
-def test_an_inactive_link_is_named() -> None:
-    def nvlink(text: str, code: int = 0) -> list[str]:
-        return list(checks.nvlink(Answer(code, text), P4DE))
+def nvlink(text: str, code: int = 0) -> list[str]:
+    return list(checks.nvlink(Answer(code, text), P4DE))
 
+
+def test_an_inactive_link_is_named() -> None:
     assert nvlink(LINKS) == []
     broken = LINKS.replace("Link 5: 25 GB/s", "Link 5: <inactive>")
     assert nvlink(LINKS.replace("GPU 0", "GPU 1") + broken) == ["GPU 0: NVLink 5 is inactive"]
     assert nvlink("localcloud: not played here", 97) == [], "an answer that says nothing proves nothing"
+
+
+@pytest.mark.parametrize("code", [0, 255])
+@pytest.mark.parametrize("words", ["NVML: Unable to retrieve NVLink", "NVML:Unable to retrieve Nvlink"])
+def test_a_gpu_without_any_active_link_is_named(words: str, code: int) -> None:
+    text = NO_LINKS.replace("NVML: Unable to retrieve NVLink", words)
+    assert nvlink(LINKS + text + LINKS.replace("GPU 0", "GPU 3"), code) == ["GPU 2: all NVLinks are inactive"]
+
+
+def test_a_gpu_that_prints_no_links_is_no_fault() -> None:
+    """A healthy GPU whose NVLink leads nowhere, such as an A100 PCIe card without a bridge, prints the same sentence:
+    only nodes behind NVSwitch are checked."""
+    assert nvlink(NO_LINKS.partition("NVML")[0]) == []
+    (check,) = [check for check in checks.QUICK if check.name == "NVLink"]
+    assert check.applies(P4DE) and not check.applies(replace(P4DE, nvlink=False))
 
 
 @pytest.mark.parametrize("name", ["p4d-4efa-libfabric1.11-rdm", "p4de-4efa-libfabric1.19-rdm"])
