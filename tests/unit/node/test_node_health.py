@@ -50,7 +50,14 @@ def test_each_xid_has_the_verdict_of_nvidias_catalog() -> None:
     ]
 
 
-@pytest.mark.parametrize("number", [13, 31, 43, 45, 63, 92, 94, 137, 155, 157])
+def test_a_gpu_without_its_auxiliary_power_needs_other_hardware() -> None:
+    """The catalog's action is CHECK_MECHANICALS; no line of it is recorded. The GPU works on, with lower clocks."""
+    (fault,) = xid.faults("NVRM: Xid (PCI:0000:2b:00): 54, pid='<unknown>', name=<unknown>")
+    assert fault.description == "Xid 54 of GPU 0000:2b:00: the GPU's auxiliary power is not connected"
+    assert fault.reach == "none"
+
+
+@pytest.mark.parametrize("number", [13, 31, 43, 45, 63, 92, 94, 137, 155, 156, 157])
 def test_what_a_program_did_itself_does_not_drain_the_node(number: int) -> None:
     assert not list(xid.broken(f"NVRM: Xid (PCI:0000:2b:00): {number}, pid=1942, name=python, Ch 00000008"))
 
