@@ -40,6 +40,7 @@ LOCK = "/run/gpucluster.lock"
 _ROW = re.compile(r"\d+, ")
 _REMAPPED = re.compile(r"^([0-9A-Fa-f:.]+), *(\w+)", re.MULTILINE)
 _LINK = re.compile(r"^\s*Link (\d+): <inactive>", re.MULTILINE)
+_NO_LINK = re.compile("all links are inactive", re.IGNORECASE)
 _MESSAGE = re.compile(r"(Warning|Info|Error)(: .*)?")
 """The first cell of a message, which may continue in further rows."""
 _SET_UP = (
@@ -90,9 +91,9 @@ class Check:
 
 
 def gpus(answer: Answer, facts: Facts) -> Iterator[str]:
-    """A lost GPU has no row, or [GPU is lost] in each column (tests/data has both, with their sources). nvidia-smi is
-    part of the driver, and the boot step nvidia_driver has used it: if it cannot be started now, the driver is
-    damaged."""
+    """A lost GPU has no row, or [GPU is lost] in each column. One that needs a reset keeps its row and some values, and
+    CUDA does not find it (tests/data has all three, with their sources). nvidia-smi is part of the driver, and the boot
+    step nvidia_driver has used it: if it cannot be started now, the driver is damaged."""
     if not answer.tried:
         return
     if answer.code is None:
@@ -103,6 +104,7 @@ def gpus(answer: Answer, facts: Facts) -> Iterator[str]:
         yield f"nvidia-smi failed: {answer.first_line}"
     elif len(rows) < facts.gpus:
         yield f"nvidia-smi lists {len(rows)} of {facts.gpus} GPUs"
+    yield from (f"GPU {row.partition(',')[0]} requires a reset" for row in rows if "requires reset" in row)
 
 
 def memory(answer: Answer, facts: Facts) -> Iterator[str]:
@@ -121,11 +123,14 @@ def kernel_log(answer: Answer, facts: Facts) -> Iterator[str]:
 
 
 def nvlink(answer: Answer, facts: Facts) -> Iterator[str]:
-    """nvidia-smi lists the links of each GPU below a line `GPU 0: …`."""
-    if answer.code == 0:
-        for block in re.split(r"^(?=GPU \d+:)", answer.text, flags=re.MULTILINE):
-            if links := _LINK.findall(block):
-                yield f"{block.partition(':')[0]}: NVLink {', '.join(links)} is inactive"
+    """nvidia-smi lists the links of each GPU below a line `GPU 0: …`. If none is active, it prints a sentence instead
+    (tests/data has it, with its sources). Its exit code then is not known, so the text counts whatever the code is."""
+    for block in re.split(r"^(?=GPU \d+:)", answer.all, flags=re.MULTILINE):
+        gpu = block.partition(":")[0]
+        if links := _LINK.findall(block):
+            yield f"{gpu}: NVLink {', '.join(links)} is inactive"
+        elif _NO_LINK.search(block):
+            yield f"{gpu}: all NVLinks are inactive"
 
 
 def efa(answer: Answer, facts: Facts) -> Iterator[str]:
@@ -207,11 +212,7 @@ def _has_gpus(facts: Facts) -> bool:
 QUICK: Sequence[Check] = (
     Check(
         "GPUs",
-        (
-            "nvidia-smi",
-            "--query-gpu=index,ecc.errors.uncorrected.volatile.total",
-            "--format=csv,noheader,nounits",
-        ),
+        ("nvidia-smi", "--query-gpu=index,temperature.gpu", "--format=csv,noheader,nounits"),
         _has_gpus,
         gpus,
     ),

@@ -1,12 +1,13 @@
-"""Follows the kernel log while jobs run. When a GPU breaks, it drains the node and requeues the jobs that use the GPU.
+"""Follows the kernel log while jobs run. When a GPU breaks, it requeues the jobs that use the GPU and drains the node.
 
-The program on a broken GPU fails within seconds, and its job with it. Slurm requeues only a job that still runs, so
-this program must act at once. Other jobs of the node continue, and so does a job that shrinks with its nodes
+The program on a broken GPU fails within seconds, and its job with it. Slurm no longer says which GPUs an ended job had,
+so this program must act at once: it requeues the jobs first, because a drain may take seconds. A job whose script has
+failed meanwhile is requeued too if it had all GPUs of the node. The check before the next job would find the fault, if
+one started here before the drain. Other jobs of the node continue, and so does a job that shrinks with its nodes
 (--no-kill).
 
 While slurmctld does not answer, for example because the head node is being replaced, this program repeats its commands.
-slurmctld then learns at the same time that the job's script has failed, perhaps for another reason. Such a job is
-requeued too if it had all GPUs of the node: Slurm no longer says which GPUs an ended job had.
+slurmctld then learns late that a job's script has failed, perhaps for another reason: such a job is requeued too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 
 from gpucluster_node import scripts, slurm
@@ -29,9 +30,6 @@ log = logging.getLogger("health")
 TIME = "%Y-%m-%dT%H:%M:%SZ"
 FOLLOW = ("journalctl", "--dmesg", "--follow", "--lines=0", "--output=cat")
 """Without --grep, which with --lines implies --reverse (journalctl(1))."""
-LATE = timedelta(seconds=5)
-"""So long after a fault, slurmctld may already know that the job's script has failed."""
-
 GPUS = Path("/proc/driver/nvidia/gpus")
 _MINOR = re.compile(r"^Device Minor:\s*(\d+)", re.MULTILINE)
 
@@ -51,7 +49,7 @@ def follow(lines: Iterable[str]) -> None:
     seen: queue.SimpleQueue[Seen | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(lines, seen), daemon=True).start()
     while each := seen.get():
-        drain_and_requeue(each)
+        requeue_and_drain(each)
 
 
 def _read(lines: Iterable[str], seen: queue.SimpleQueue[Seen | None]) -> None:
@@ -65,13 +63,13 @@ def _read(lines: Iterable[str], seen: queue.SimpleQueue[Seen | None]) -> None:
         seen.put(None)
 
 
-def drain_and_requeue(seen: Seen) -> None:
+def requeue_and_drain(seen: Seen) -> None:
     why = look.reason([seen.fault.description])
     log.info("%s", why)
-    if seen.first:
-        _until_answered(lambda: look.drain(why), "drain")
     if seen.fault.reach != "none":
         _until_answered(lambda: _rerun_jobs(seen, why), "its jobs")
+    if seen.first:
+        _until_answered(lambda: look.drain(why), "drain")
 
 
 def _until_answered(do: Callable[[], None], what: str) -> None:
@@ -90,12 +88,10 @@ def _rerun_jobs(seen: Seen, why: str) -> None:
 
 
 def _jobs(since: datetime) -> list[slurm.Running]:
-    """Slurm also requeues a job that has failed (job_mgr.c: _job_requeue_op)."""
+    """Slurm also requeues a job that has failed, and one that still completes (job_mgr.c: _job_requeue_op)."""
     node = look.own_name()
-    running = slurm.running_on(node)
-    is_late = datetime.now(timezone.utc) - since > LATE
-    failed = failed_jobs.on(node, since) if is_late else []
-    return list({job.run: job for job in (*running, *failed)}.values())
+    jobs = (*slurm.running_on(node), *failed_jobs.on(node, since))
+    return list({job.run: job for job in jobs}.values())
 
 
 def _has(job: slurm.Running, gpu: str) -> bool:

@@ -1,10 +1,16 @@
 """Xid errors, which NVIDIA's driver writes to the kernel log. Some of them mean that a GPU needs at least a reset.
 
 The list has the numbers of NVIDIA's Xid catalog (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html) whose
-immediate action is RESET_GPU, RESTART_VM or RESTART_BM, or whose workflow ends with one of these (48, 74). The node is
-replaced instead, because a new instance takes no longer than a reboot. All other numbers leave the node in service: the
-program's own errors (13, 31, 43, 45, 137), contained memory errors (94), memory that could not be retired (157: the
-catalog says to ignore it), and events that only announce something (63, 92, 155, 156).
+immediate action is RESET_GPU, RESTART_VM, RESTART_BM or CHECK_MECHANICALS (54), or whose workflow ends with a reset
+(48, 74). The node is replaced instead, because a new instance takes no longer than a reboot.
+
+Two numbers with RESET_GPU are left to Xid 154, which the driver logs for them if a reset is due (from R565: the
+catalog's column "Xid 154 linkage"). 155 also reports links that were taken down on purpose, and 156 a part of the GPU
+that a spare one replaces at the next reset (RESOURCE_RETIREMENT_EVENT in NVIDIA's open driver).
+
+All other numbers leave the node in service: the program's own errors (13, 31, 43, 45, 137), contained memory errors
+(94), memory that could not be retired (157: the catalog says to ignore it), and events that only announce something
+(63, 92).
 """
 
 from __future__ import annotations
@@ -16,11 +22,12 @@ from typing import Literal
 
 Reach = Literal["node", "gpu", "none"]
 """The jobs that a fault ends: all jobs of the node, those that use the GPU, or none, because the GPU works until it is
-reset."""
+reset or replaced."""
 
 BROKEN = {
     46: "the GPU stopped processing",
     48: "an uncorrectable memory error",
+    54: "the GPU's auxiliary power is not connected",
     62: "an internal micro-controller halted",
     64: "a memory row could not be remapped",
     74: "an NVLink error",
@@ -38,6 +45,8 @@ BROKEN = {
 }
 NVLINK5 = frozenset(range(144, 151))
 """Blackwell's NVLink errors. Their lines say Fatal or Nonfatal (NVIDIA/TensorRT-LLM#4816)."""
+NO_POWER = 54
+"""The GPU works on, with lower clocks: the catalog's name is SILENT_RUNNING_PWR_REDUCED_CLOCKING."""
 FALLEN = 79
 """The catalog's action is RESTART_BM: the whole machine is restarted."""
 RECOVERY = 154
@@ -84,7 +93,7 @@ def _reach(number: int, text: str) -> Reach:
     action = _action(text) if number == RECOVERY else ""
     if number == FALLEN or _WHOLE_NODE in action:
         return "node"
-    return "none" if action == _AFTER_THE_JOBS else "gpu"
+    return "none" if number == NO_POWER or action == _AFTER_THE_JOBS else "gpu"
 
 
 def _action(text: str) -> str:

@@ -1,8 +1,10 @@
 """Reads EC2's notices for this spot instance, and gets its jobs to other nodes in time.
 
 EC2 gives notice two minutes before it terminates a spot instance, and says to look every 5 s (EC2's guide,
-spot-instance-termination-notices). At a rebalance recommendation the node is powered down once no job runs on it,
-unless it is always on: it would be launched again at once, perhaps to the same recommendation.
+spot-instance-termination-notices). A rebalance recommendation may come long before, or for an instance that then stays,
+and often for a type and not for one instance (LeanerCloud/AutoSpotting#467): the next instance would get it too. The
+node is therefore powered down only when no job has it or waits for its partition. If it is always on, it stays: it
+would be launched again at once.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from gpucluster_node.log import start_logging
 
 log = logging.getLogger("spot")
 EVERY_S = 5
+REBALANCE_EVERY = timedelta(minutes=1)
+"""Slurm is asked for jobs then. EC2 may recommend it to hundreds of nodes whose jobs run for days."""
 END = "meta-data/spot/instance-action"
 REBALANCE = "meta-data/events/recommendations/rebalance"
 REBALANCED = "spot: EC2 recommends to rebalance: it may terminate this node soon"
@@ -47,13 +51,22 @@ class Watch:
     def __init__(self, node: str, ask: Callable[[str], str | None] = read, always_on: Collection[str] = ()) -> None:
         self._ask, self._ignores_rebalance = ask, node in always_on
         self._name, self._node = node, ends.Watch(node)
+        self._asked = datetime.min.replace(tzinfo=timezone.utc)
 
     def look(self, now: datetime) -> None:
         text = self._ask(END)
         if text:
             self._node.before(parse(text), now, slurm.running_on(self._name))
-        elif not self._ignores_rebalance and self._ask(REBALANCE):
-            self._node.take_away(REBALANCED)
+        elif not self._ignores_rebalance and now - self._asked >= REBALANCE_EVERY and self._ask(REBALANCE):
+            self._asked = now
+            if not slurm.jobs_on(self._name) and not _waits_for(self._name):
+                self._node.take_away(REBALANCED)
+
+
+def _waits_for(node: str) -> bool:
+    """Whether a job waits for the node's partition, also if it would not get this node."""
+    partition = node.rpartition("-")[0]
+    return any(partition in names.split(",") and state in slurm.WAITING for names, state in slurm.jobs())
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """Counts instances that failed their boot or their checks. After three failures in a row of one instance type, launches
-of the type pause. Each further pause is twice as long, until an instance of the type passes its checks.
+of the type pause. Each further pause is twice as long, until an instance of the type passes its checks. A few bad
+instances among many that were launched together pause nothing.
 
 reconcile writes the count to a file. ResumePrograms read the paused types from it, and `gpucluster why` reads the
 failed nodes. A cluster is in one zone, so the count of a type is about that zone only.
@@ -21,6 +22,10 @@ from gpucluster_node import ec2, files, slurm
 log = logging.getLogger("failing")
 PATH = Path("/run/gpucluster/failures.json")
 IN_A_ROW = 3
+OTHERS = 3
+"""So many other instances for each that failed show that the type works."""
+TOGETHER = timedelta(minutes=1)
+"""Instances of one call have the same launch time, and a job's nodes may take several calls."""
 PAUSE = timedelta(minutes=10)
 """Length of the first pause. Afterwards EC2 may launch on other hardware."""
 LONGEST_PAUSE = timedelta(hours=4)
@@ -53,6 +58,7 @@ SHARED_STEPS = frozenset(
 )
 """Boot steps that need a file system, a secret, EC2's tags or packages, which all types share: their failure proves
 nothing about the hardware. The step efa has checked the EFA interfaces before lustre_efa configures them."""
+_OUT = ("DOWN", "DRAIN", "POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN")
 _STEP = re.compile(r"step=(\w+) ")
 
 
@@ -108,8 +114,9 @@ class Watch:
         self._forget(now)
         running = busy() if self._record != Record() else ()
         for node in nodes:
-            if instance := self._last.get(node.name):
-                self._count(node, instance, now, running)
+            instance = self._last.get(node.name)
+            if instance and (failure := self._count(node, instance, now, running)):
+                self._failed(failure, nodes, own)
         if self._record != before:
             _write(self._record, self._path)
 
@@ -119,25 +126,29 @@ class Watch:
         kept = (each for each in self._record.failures if now - each.at < KEPT or each.type in paused)
         self._record = replace(self._record, failures=tuple(kept))
 
-    def _count(self, node: slurm.Node, instance: ec2.Instance, now: datetime, running: Collection[str]) -> None:
+    def _count(
+        self, node: slurm.Node, instance: ec2.Instance, now: datetime, running: Collection[str]
+    ) -> Failure | None:
+        """A failure that is not in the record."""
         why = _why(node, instance)
         if not why and _is_in_service(node):
             if node.name in running:
                 self._up.setdefault(instance.instance_id, now)
             if now - self._up.get(instance.instance_id, now) >= PASSED:
                 self._passed(instance)
-            return
+            return None
         self._up.pop(instance.instance_id, None)
-        if why and instance.instance_id not in {each.instance for each in self._record.failures}:
-            type_, launched = instance.instance_type, instance.launch_time
-            self._failed(Failure(node.name, instance.instance_id, type_, launched, now, why))
+        if not why or instance.instance_id in {each.instance for each in self._record.failures}:
+            return None
+        return Failure(node.name, instance.instance_id, instance.instance_type, instance.launch_time, now, why)
 
-    def _failed(self, failure: Failure) -> None:
+    def _failed(self, failure: Failure, nodes: Sequence[slurm.Node], own: Mapping[str, ec2.Instance]) -> None:
         paused = self._record.paused
         last = paused.get(failure.type)
         counts = _is_of_its_type(failure.why) and (last is None or failure.launched > last.began)
         failures = (*self._record.failures, replace(failure, counts=counts))
-        if len([each for each in failures if each.type == failure.type and each.counts]) >= IN_A_ROW:
+        row = sorted(each.launched for each in failures if each.type == failure.type and each.counts)
+        if counts and _is_bad(failure.type, row, nodes, own):
             failures = _uncounted(failures, failure.type)
             paused = {**paused, failure.type: _next(last, failure.at)}
         self._record = Record(failures, paused)
@@ -168,14 +179,28 @@ def _why(node: slurm.Node, instance: ec2.Instance) -> str:
     return ""
 
 
+def _is_bad(type_: str, row: Sequence[datetime], nodes: Sequence[slurm.Node], own: Mapping[str, ec2.Instance]) -> bool:
+    """Whether too few instances, of those that were launched when the last three that failed were, have not failed.
+    Some still boot: one that fails may do so before the others have booted. row: when those that failed were launched,
+    in order."""
+    if len(row) < IN_A_ROW:
+        return False
+    since = row[-IN_A_ROW] - TOGETHER
+    others = sum(
+        found.instance_type == type_ and found.launch_time >= since and not _why(node, found)
+        for node in nodes
+        if (found := own.get(node.name)) and not node.has(*_OUT)
+    )
+    return others < OTHERS * sum(launched >= since for launched in row)
+
+
 def _is_of_its_type(why: str) -> bool:
     step = _STEP.match(why)
     return not why.startswith(STORAGE) and not (step and step[1] in SHARED_STEPS)
 
 
 def _is_in_service(node: slurm.Node) -> bool:
-    out = ("DOWN", "DRAIN", "NOT_RESPONDING", "POWERING_UP", "POWER_UP", "POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN")
-    return not node.has(*out)
+    return not node.has("NOT_RESPONDING", "POWERING_UP", "POWER_UP", *_OUT)
 
 
 def _uncounted(failures: Sequence[Failure], type_: str) -> tuple[Failure, ...]:

@@ -145,6 +145,56 @@ def test_instances_of_one_launch_are_one_row(world: World) -> None:
     assert failing.read(world.path).paused[TYPE].number == 1
 
 
+def look_at_a_launch(
+    world: World, bad: int, others: str, before: timedelta = timedelta(0), replaced_at: int = 0
+) -> None:
+    """Of twelve instances, whose first ones have failed. before: how much sooner than these the others were launched.
+    replaced_at: the minute in which the first ones were launched again."""
+    nodes, own = list[slurm.Node](), dict[str, ec2.Instance]()
+    for number in range(12):
+        name, launched = f"train-{number}", START - before
+        node = slurm.Node(name, frozenset(others.split("+")))
+        if number < bad:
+            launched = START + timedelta(minutes=replaced_at)
+            node = slurm.Node(name, frozenset({"IDLE", "DRAIN", "POWER_DOWN"}), ILL, given(replaced_at + 2))
+        nodes.append(node)
+        own[name] = ec2.Instance(f"i-{number}-{launched}", "running", None, launched, name, None, instance_type=TYPE)
+    world.watch.look(nodes, own, START + timedelta(minutes=replaced_at + 2), set[str])
+
+
+@pytest.mark.parametrize("others", ["IDLE", "ALLOCATED", "ALLOCATED+NOT_RESPONDING+POWERING_UP"])
+def test_three_of_many_instances_that_were_launched_together_do_not_pause_their_type(world: World, others: str) -> None:
+    """Some fail while the others still boot."""
+    look_at_a_launch(world, 3, others, timedelta(seconds=30))
+    assert world.pauses(3) == {} and len(failing.read(world.path).failures) == 3
+    for minute in (4, 5):
+        world.look(minute, "DOWN", minute, boot_failure="step=munge line=5: no secret")
+    assert world.pauses(6) == {}, "these say nothing about the type"
+    look_at_a_launch(world, 4, others)
+    assert TYPE in world.pauses(3), "there are too many"
+
+
+def test_replacements_that_fail_one_after_another_pause_the_type_although_the_first_launch_was_good(
+    world: World,
+) -> None:
+    for minute in (0, 5, 10):
+        look_at_a_launch(world, 1, "ALLOCATED", replaced_at=minute)
+        assert world.pauses(minute + 3) == {}
+    look_at_a_launch(world, 1, "ALLOCATED", replaced_at=15)
+    assert TYPE in world.pauses(18)
+
+
+@pytest.mark.parametrize(
+    ("others", "launched_before_s"),
+    [("IDLE", 90), ("IDLE+POWERED_DOWN", 0), ("DOWN", 0), ("IDLE+DRAIN", 0), ("IDLE+POWERING_DOWN", 0)],
+)
+def test_instances_that_are_older_or_out_of_service_say_nothing_for_their_type(
+    world: World, others: str, launched_before_s: int
+) -> None:
+    look_at_a_launch(world, 3, others, timedelta(seconds=launched_before_s))
+    assert TYPE in world.pauses(3)
+
+
 @pytest.mark.parametrize(
     "text", ["{", "[]", '{"failures": [], "paused": {"p5.48xlarge": "2026-11-23T07:10:00+00:00"}}']
 )

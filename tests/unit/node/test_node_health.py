@@ -28,7 +28,8 @@ BOOTSTRAP = Path(__file__).resolve().parents[3] / "bootstrap"
 P4DE = facts.Facts(gpus=8, efa_interfaces=4, nvlink=True, mounts=("/home", "/fsx"))
 XIDS = (DATA / "xid.txt").read_text()
 LINKS = (DATA / "nvlink-p4de.txt").read_text()
-EIGHT = "".join(f"{gpu}, 0\n" for gpu in range(8))
+NO_LINKS = (DATA / "nvlink-all-inactive.txt").read_text()
+EIGHT = "".join(f"{gpu}, 3{gpu}\n" for gpu in range(8))
 LOST = record("nvidia-smi/gpu-lost.txt").splitlines()
 
 
@@ -49,7 +50,14 @@ def test_each_xid_has_the_verdict_of_nvidias_catalog() -> None:
     ]
 
 
-@pytest.mark.parametrize("number", [13, 31, 43, 45, 63, 92, 94, 137, 155, 157])
+def test_a_gpu_without_its_auxiliary_power_needs_other_hardware() -> None:
+    """The catalog's action is CHECK_MECHANICALS; no line of it is recorded. The GPU works on, with lower clocks."""
+    (fault,) = xid.faults("NVRM: Xid (PCI:0000:2b:00): 54, pid='<unknown>', name=<unknown>")
+    assert fault.description == "Xid 54 of GPU 0000:2b:00: the GPU's auxiliary power is not connected"
+    assert fault.reach == "none"
+
+
+@pytest.mark.parametrize("number", [13, 31, 43, 45, 63, 92, 94, 137, 155, 156, 157])
 def test_what_a_program_did_itself_does_not_drain_the_node(number: int) -> None:
     assert not list(xid.broken(f"NVRM: Xid (PCI:0000:2b:00): {number}, pid=1942, name=python, Ch 00000008"))
 
@@ -72,11 +80,16 @@ def test_errors_whose_line_says_how_bad_they_are(line: str, said: list[str]) -> 
 
 def test_healthy_gpus_pass() -> None:
     assert gpus(EIGHT) == []
-    assert gpus(EIGHT.replace(" 0\n", " [N/A]\n")) == [], "T4 and A10G have no such counter"
+    assert gpus(EIGHT.replace("33\n", "[N/A]\n")) == [], "the values do not matter"
 
 
-def test_a_memory_error_that_the_driver_contains_leaves_the_node_in_service() -> None:
-    assert gpus(EIGHT.replace("3, 0", "3, 2")) == []
+def test_a_gpu_that_needs_a_reset_is_named() -> None:
+    """The check asks for a column that is recorded in this state. The exit code is not known."""
+    needs, well = (line.split(", ")[1] for line in (DATA / "gpu-requires-reset.txt").read_text().splitlines()[-2:])
+    (check,) = [check for check in checks.QUICK if check.name == "GPUs"]
+    assert "--query-gpu=index,temperature.gpu" in check.argv
+    for code in (0, 1):
+        assert gpus(EIGHT.replace("35", needs).replace("36", well), code) == ["GPU 5 requires a reset"]
 
 
 def remapped(failed: str) -> str:
@@ -99,7 +112,7 @@ def test_memory_that_could_not_be_replaced_names_its_gpu(value: str, fails: int)
 
 @pytest.mark.parametrize("row", ["[GPU is lost], [GPU is lost]", "7, [GPU is lost]", *LOST, ""])
 def test_a_lost_gpu_is_missed(row: str) -> None:
-    assert gpus(EIGHT.replace("7, 0", row)) == ["nvidia-smi lists 7 of 8 GPUs"]
+    assert gpus(EIGHT.replace("7, 37", row)) == ["nvidia-smi lists 7 of 8 GPUs"]
 
 
 def test_a_driver_that_does_not_work_says_why() -> None:
@@ -135,14 +148,30 @@ def test_a_node_without_room_for_a_process_proves_nothing(number: int, monkeypat
         assert list(judge(started("nvidia-smi"), P4DE)) == []
 
 
-def test_an_inactive_link_is_named() -> None:
-    def nvlink(text: str, code: int = 0) -> list[str]:
-        return list(checks.nvlink(Answer(code, text), P4DE))
+def nvlink(text: str, code: int = 0) -> list[str]:
+    return list(checks.nvlink(Answer(code, text), P4DE))
 
+
+def test_an_inactive_link_is_named() -> None:
     assert nvlink(LINKS) == []
     broken = LINKS.replace("Link 5: 25 GB/s", "Link 5: <inactive>")
     assert nvlink(LINKS.replace("GPU 0", "GPU 1") + broken) == ["GPU 0: NVLink 5 is inactive"]
     assert nvlink("localcloud: not played here", 97) == [], "an answer that says nothing proves nothing"
+
+
+@pytest.mark.parametrize("code", [0, 255])
+@pytest.mark.parametrize("words", ["NVML: Unable to retrieve NVLink", "NVML:Unable to retrieve Nvlink"])
+def test_a_gpu_without_any_active_link_is_named(words: str, code: int) -> None:
+    text = NO_LINKS.replace("NVML: Unable to retrieve NVLink", words)
+    assert nvlink(LINKS + text + LINKS.replace("GPU 0", "GPU 3"), code) == ["GPU 2: all NVLinks are inactive"]
+
+
+def test_a_gpu_that_prints_no_links_is_no_fault() -> None:
+    """A healthy GPU whose NVLink leads nowhere, such as an A100 PCIe card without a bridge, prints the same sentence:
+    only nodes behind NVSwitch are checked."""
+    assert nvlink(NO_LINKS.partition("NVML")[0]) == []
+    (check,) = [check for check in checks.QUICK if check.name == "NVLink"]
+    assert check.applies(P4DE) and not check.applies(replace(P4DE, nvlink=False))
 
 
 @pytest.mark.parametrize("name", ["p4d-4efa-libfabric1.11-rdm", "p4de-4efa-libfabric1.19-rdm"])

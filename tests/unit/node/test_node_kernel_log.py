@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node import slurm
-from gpucluster_node.health import answered, facts, failed_jobs, kernel_log
+from gpucluster_node.health import answered, facts, failed_jobs, kernel_log, look
 
 LINES = (Path(__file__).resolve().parents[2] / "data/health/xid.txt").read_text().splitlines()
 (FALLEN,) = [line for line in LINES if "fallen off" in line]
@@ -85,14 +85,16 @@ class Node:
             raise slurm.SlurmError("not now")
         return ""
 
-    def end(self, job_id: str, gpus: int, ends_in: timedelta = timedelta(seconds=5)) -> None:
+    def end(
+        self, job_id: str, gpus: int, ends_in: timedelta = timedelta(seconds=5), reason: str = "NonZeroExitCode"
+    ) -> None:
         """Its script fails. slurmctld then says how many GPUs it had, and not which (job_mgr.c: _pack_job_gres)."""
         (job,) = [each for each in self.jobs if each.part == job_id]
         self.jobs.remove(job)
         lines = self.details[job_id].splitlines(keepends=True)
         self.details[job_id] = "".join(line for line in lines if "GRES=" not in line)
         values = {
-            "Reason": "NonZeroExitCode",
+            "Reason": reason,
             "EndTime": f"{datetime.now() + ends_in:%Y-%m-%dT%H:%M:%S}",
             "tres-alloc": f"cpu=192,mem=2235G,node=2,billing=192,gres/gpu={2 * gpus}",
             "JobID": job_id,
@@ -111,7 +113,6 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setattr(slurm, "call", made.run)
     monkeypatch.setattr(slurm, "running_on", lambda name: made.jobs if name == "train-2" else [])
     monkeypatch.setattr("socket.gethostname", lambda: "train-2.c.internal")
-    monkeypatch.setattr(kernel_log, "LATE", timedelta(hours=1))
     monkeypatch.setattr(kernel_log, "TIME", "2026-11-23T07:00:00Z")
     monkeypatch.setattr(kernel_log, "GPUS", tmp_path / "gpus")
     monkeypatch.setattr(facts, "load", lambda: facts.Facts(gpus=8))
@@ -127,7 +128,7 @@ def test_an_error_of_the_whole_node_ends_all_its_jobs(node: Node) -> None:
     node.job("7", gpus="gpu:1(IDX:0)")
     node.job("8", restarts=2, gpus="gpu:1(IDX:1)")
     kernel_log.follow([FALLEN, FALLEN])
-    assert node.ran == [drain(WHY), *requeue("7"), *requeue("8", 2)]
+    assert node.ran == [*requeue("7"), *requeue("8", 2), drain(WHY)]
     reboot = (
         UNCONTAINED.partition("95,")[0]
         + "154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"
@@ -143,7 +144,7 @@ def test_an_error_of_one_gpu_ends_only_the_job_that_has_it(node: Node, gpus: str
     node.job("8", gpus=gpus)
     node.job("9", gpus="")
     kernel_log.follow([UNCONTAINED])
-    assert node.ran == [drain(ONE_GPU), *requeue("8", why=ONE_GPU)]
+    assert node.ran == [*requeue("8", why=ONE_GPU), drain(ONE_GPU)]
 
 
 def test_of_a_gpu_that_the_driver_does_not_know_only_a_job_with_all_gpus_ends(node: Node) -> None:
@@ -153,7 +154,7 @@ def test_of_a_gpu_that_the_driver_does_not_know_only_a_job_with_all_gpus_ends(no
     assert node.ran == [drain(ONE_GPU.replace("0000:01:00", "0000:99:00"))]
     node.job("8")
     kernel_log.follow([unknown])
-    assert node.ran[-1] == ["scontrol", "requeue", "8"]
+    assert ["scontrol", "requeue", "8"] in node.ran and ["scontrol", "requeue", "7"] not in node.ran
 
 
 def test_a_gpu_that_works_until_its_reset_ends_no_job(node: Node) -> None:
@@ -196,7 +197,7 @@ def test_one_refusal_blocks_nothing_else(node: Node, refused: str) -> None:
     node.job("8")
     node.refuses = refused
     kernel_log.follow([FALLEN])
-    assert node.ran == [drain(WHY), *requeue("7"), *requeue("8")]
+    assert node.ran == [*requeue("7"), *requeue("8"), drain(WHY)]
 
 
 @pytest.fixture
@@ -211,15 +212,21 @@ def test_while_slurmctld_is_away_everything_is_tried_again(node: Node, pauses: l
     node.job("7")
     node.away = 8
     kernel_log.follow([FALLEN])
-    assert node.ran == [drain(WHY), *requeue("7")]
+    assert node.ran == [*requeue("7"), drain(WHY)]
     assert pauses == [1, 2, 5, 10, 20, 30, 30, 30]
 
 
-def test_the_requeue_is_tried_again_too(node: Node, pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_drain_is_tried_again_too(node: Node, pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     node.job("7")
-    monkeypatch.setattr(kernel_log.look, "drain", lambda why: setattr(node, "away", 3))
+    real = look.drain
+
+    def drained(why: str) -> None:
+        node.away = 0 if pauses[2:] else 1
+        real(why)
+
+    monkeypatch.setattr(look, "drain", drained)
     kernel_log.follow([UNCONTAINED])
-    assert node.ran == requeue("7", why=ONE_GPU) and pauses == [1, 2, 5]
+    assert node.ran == [*requeue("7", why=ONE_GPU), drain(ONE_GPU)] and pauses == [1, 2, 5]
 
 
 def test_a_job_that_was_requeued_without_an_answer_is_not_requeued_again(
@@ -238,40 +245,52 @@ def test_a_job_that_was_requeued_without_an_answer_is_not_requeued_again(
 
     monkeypatch.setattr(slurm, "call", run)
     kernel_log.follow([FALLEN])
-    assert node.ran == [drain(WHY), *requeue("7")] and pauses == [1]
+    assert node.ran == [*requeue("7"), drain(WHY)] and pauses == [1]
 
 
-def test_a_job_whose_script_failed_while_slurmctld_was_away_runs_again(
-    node: Node, pauses: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_whose_script_failed_while_slurmctld_was_away_runs_again(node: Node, pauses: list[float]) -> None:
     """As soon as slurmctld answers, it learns from slurmstepd that the script has failed."""
     node.job("7")
     node.job("8", gpus="gpu:4(IDX:4-7)")
     node.end("7", 8)
     node.end("8", 4)
     node.away = 3
-    monkeypatch.setattr(kernel_log, "LATE", timedelta(0))
     kernel_log.follow([UNCONTAINED])
-    assert node.ran == [drain(ONE_GPU), *requeue("7", why=ONE_GPU)], "nobody knows whether job 8 used the GPU"
+    assert node.ran == [*requeue("7", why=ONE_GPU), drain(ONE_GPU)], "nobody knows whether job 8 used the GPU"
     node.ran.clear()
     kernel_log.follow([FALLEN])
-    assert node.ran == [drain(WHY), *requeue("7"), *requeue("8")], "the whole node is lost"
+    assert node.ran == [*requeue("7"), *requeue("8"), drain(WHY)], "the whole node is lost"
 
 
-def test_a_job_that_was_requeued_and_still_completes_is_not_requeued_by_the_next_fault(
-    node: Node, pauses: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_was_requeued_and_still_completes_is_not_requeued_by_the_next_fault(node: Node) -> None:
     """Its next run would get the comment that this node was lost."""
     node.job("7", restarts=1)
     node.end("7", 8, ends_in=timedelta(minutes=1, seconds=1))
-    monkeypatch.setattr(kernel_log, "LATE", timedelta(0))
     kernel_log.follow([FALLEN])
     assert node.ran == [drain(WHY)]
 
 
-def test_a_job_that_ends_with_its_own_error_before_slurm_is_asked_stays_ended(node: Node) -> None:
+def test_a_job_that_ends_before_slurm_is_asked_runs_again(node: Node) -> None:
+    """The program on a broken GPU may fail at once."""
     node.job("7")
-    node.end("7", 8)
+    node.job("8", gpus="gpu:4(IDX:4-7)")
+    node.end("7", 8, ends_in=timedelta(0))
+    node.end("8", 4, ends_in=timedelta(0))
+    kernel_log.follow([UNCONTAINED])
+    assert node.ran == [*requeue("7", why=ONE_GPU), drain(ONE_GPU)], "nobody knows whether job 8 used the GPU"
+
+
+def test_a_job_that_failed_before_the_fault_stays_ended(node: Node) -> None:
+    node.job("7")
+    node.end("7", 8, ends_in=timedelta(seconds=-1))
+    kernel_log.follow([FALLEN])
+    assert node.ran == [drain(WHY)]
+
+
+def test_a_job_that_its_user_cancelled_stays_cancelled(node: Node) -> None:
+    """Slurm shows it as COMPLETING too, with another reason (job_mgr.c: job_complete)."""
+    node.job("7")
+    node.end("7", 8, reason="None")
     kernel_log.follow([FALLEN])
     assert node.ran == [drain(WHY)]
 
@@ -291,7 +310,8 @@ def test_the_log_is_read_while_slurmctld_is_away(
     node.away = 2
     monkeypatch.setattr(answered.time, "sleep", lambda pause_s: read.wait(60) or pytest.fail("nothing was read"))
     kernel_log.follow(lines())
-    assert node.ran[0] == drain(ONE_GPU) and [argv[2] for argv in node.ran if argv[1] == "requeue"] == ["7", "7", "8"]
+    assert [argv[2] for argv in node.ran if argv[1] == "requeue"] == ["7", "7", "8"]
+    assert [argv for argv in node.ran if "nodename=train-2" in argv] == [drain(ONE_GPU)]
 
 
 def test_it_gives_up_when_slurm_would_have_forgotten_the_job(

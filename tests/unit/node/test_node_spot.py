@@ -28,6 +28,10 @@ class Node:
         self.jobs: list[tuple[str, int, str, str]] = []
         self.first_part: dict[str, str] = {}
         self.folder, self.ran, self.refuses = folder, list[list[str]](), ""
+        self.queue: list[tuple[str, str]] = []
+        """Partition and state of each job."""
+        self.looks = 0
+        """How often it asks Slurm whether a job has the node or may get it."""
         self.shown: dict[str, str] = {}
         """What scontrol shows of a job."""
         self.asked: list[list[str]] = []
@@ -40,6 +44,12 @@ class Node:
         self.jobs.append((job_id, restarts, state, str(script)))
 
     def run(self, argv: Sequence[str]) -> str:
+        if argv == slurm.jobs_argv("%P %T", "--array"):
+            self.looks += 1
+            return "".join(f"{partition} {state}\n" for partition, state in self.queue)
+        if argv == slurm.jobs_argv("%i %T", "--nodelist=train-2"):
+            self.looks += 1
+            return "".join(f"{job} {state}\n" for job, _, state, _ in self.jobs)
         if argv[0] == "squeue":
             assert "--nodelist=train-2" in argv
             return "".join(
@@ -160,14 +170,52 @@ def test_a_shell_has_no_script(node: Node) -> None:
     assert node.look(118) == [DOWN, comment("9")]
 
 
-def test_a_rebalance_recommendation_powers_the_node_down_once_it_is_free(node: Node) -> None:
-    node.job("7")
+REBALANCED = [
+    "scontrol",
+    "update",
+    "nodename=train-2",
+    "state=power_down_asap",
+    "reason=spot: EC2 recommends to rebalance: it may terminate this node soon",
+]
+
+
+def test_a_rebalance_recommendation_powers_an_idle_node_down(node: Node) -> None:
     node.metadata[spot.REBALANCE] = REBALANCE
-    reason = "spot: EC2 recommends to rebalance: it may terminate this node soon"
-    assert node.look(600) == [["scontrol", "update", "nodename=train-2", "state=power_down_asap", f"reason={reason}"]]
-    assert node.look(595) == []
+    assert node.look(600) == [REBALANCED]
+    assert node.look(500) == [], "once"
+    node.job("7")
     node.metadata[spot.END] = NOTICE
     assert node.look(118)[0] == DOWN, "the reason is the newer one"
+
+
+@pytest.mark.parametrize("state", ["CONFIGURING", "RUNNING", "COMPLETING"])
+def test_at_a_rebalance_recommendation_the_node_stays_while_a_job_has_it(node: Node, state: str) -> None:
+    node.metadata[spot.REBALANCE] = REBALANCE
+    node.job("7", state=state)
+    assert node.look(600) == [] == node.look(500)
+    node.jobs.clear()
+    assert node.look(400) == [REBALANCED]
+
+
+@pytest.mark.parametrize("waiting", [("train", "PENDING"), ("big,train", "PENDING")])
+def test_at_a_rebalance_recommendation_the_node_stays_while_a_job_may_want_it(
+    node: Node, waiting: tuple[str, str]
+) -> None:
+    """A new instance in its place might get the same recommendation."""
+    node.metadata[spot.REBALANCE] = REBALANCE
+    node.queue.append(waiting)
+    assert node.look(600) == []
+    node.queue[:] = [("train", "RUNNING"), ("train", "COMPLETED"), ("train2", "PENDING")]
+    assert node.look(500) == [REBALANCED]
+
+
+def test_at_a_rebalance_recommendation_slurm_is_asked_once_a_minute(node: Node) -> None:
+    """EC2 may recommend it to hundreds of nodes at the same time, whose jobs run for days."""
+    node.metadata[spot.REBALANCE] = REBALANCE
+    node.job("7")
+    for before_s in range(600, 480, -5):
+        node.look(before_s)
+    assert node.looks == 2
 
 
 def test_a_node_that_is_always_on_stays_at_a_rebalance_recommendation(node: Node) -> None:
