@@ -160,6 +160,23 @@ def test_a_killed_resume(row: Row) -> None:
     job.completes()
 
 
+@pytest.mark.fault("ResumeProgram is killed after EC2 has launched its nodes, before it has named them")
+def test_a_resume_that_is_killed_before_it_names_its_nodes(row: Row) -> None:
+    power_off(row)
+    row.fault_add("throttle", "--action", "CreateTags")
+    row.begins()
+    began = time.time()
+    job = submit(row, "either", 2)
+    wait_for("the launch", lambda: launched_since(row, began) == 2, 60, 0.1)
+    record = f"basename $(grep -lw {job.nodes[0]} /run/gpucluster/launching/*.json)"
+    row.bed.ssh("sh", "-c", f"sudo kill -9 $({record} | cut -d - -f 1)")
+    row.clear()
+    job.completes()
+    assert launched_since(row, began) == 2
+    row.ends("reconcile makes the same call again, and EC2 returns the same instances; the job keeps its nodes")
+    row.sees_nothing(job)
+
+
 @pytest.mark.fault("Slurm calls ResumeProgram twice for the same nodes")
 def test_the_same_resume_twice(row: Row) -> None:
     power_off(row)
