@@ -29,6 +29,7 @@ from gpucluster_job.log import LauncherOutput, keep_sent, say
 from gpucluster_job.log_place import LogPlace
 from gpucluster_job.network import NetworkError, Port, address_of
 from gpucluster_job.packages.ready import prepare as prepare_packages
+from gpucluster_job.preflight import verdict
 from gpucluster_job.preflight.checks import Preflight
 from gpucluster_job.ram import Ram
 from gpucluster_job.ranks import rank as _rank  # noqa: F401 - compiled here once, before every rank reads it
@@ -178,13 +179,20 @@ class Job:
         if pending := self._run.pending():
             self._write({**more, **pending})
         more.update(self._run.finish(self._ending))
-        again = self._run.goes_on or (stopped and runs_again(self._settings))
+        elsewhere = bool(self._preflight and self._preflight.drains) and not (stopped or self._run.goes_on)
+        again = self._run.goes_on or elsewhere or (stopped and runs_again(self._settings))
         if not again:
-            (self._settings.folder / "secrets.sh").unlink(missing_ok=True)
+            self._drop_secrets()
         self._run.keep(self._write(more))
+        if elsewhere and not verdict.run_elsewhere(self._settings):
+            again = False
+            self._drop_secrets()
         if not again:
             self._log_place.end()  # last, because a large log may take longer than Slurm waits for a stopped job
         return self._ending.code
+
+    def _drop_secrets(self) -> None:
+        (self._settings.folder / "secrets.sh").unlink(missing_ok=True)
 
     def _write(self, more: dict[str, object]) -> dict[str, object]:
         nodes = [*self._nodes, *self._server_nodes]

@@ -38,8 +38,8 @@ class Results(NamedTuple):
     """Of all ranks; None if their all-reduce failed."""
     pairs: list[slow_nodes.Pair]
     """The better result of each pair of nodes."""
-    wrong: tuple[str, str] | None
-    """The nodes of a pair whose sum is wrong, in words, and how wrong it is."""
+    wrong: tuple[list[str], str] | None
+    """The one or two nodes whose sum is wrong, and how wrong it is."""
 
 
 def results(text: str) -> Results:
@@ -51,7 +51,7 @@ def results(text: str) -> Results:
         with suppress(ValueError):
             found: dict[str, Any] = json.loads(match[1])
             if "wrong" in found:
-                wrong = " and ".join(found["pair"]), str(found["wrong"])
+                wrong = found["pair"], str(found["wrong"])
             elif "pair" in found:
                 first, second = found["pair"]
                 pairs[first, second] = max(pairs.get((first, second), 0.0), found["busbw_gb_per_s"])
@@ -93,19 +93,20 @@ def conclude(
     marks = (("error: ", "errors"), ("warning: ", "warnings"), ("", "lines"))
     lines = [f"{mark}{text}" for mark, key in marks for text in found[key]]
     report = {key: found[key] for key in ("errors", "warnings", "measured")}
-    return Conclusion(lines, report, (found["node"], found["errors"][0]) if found["errors"] else None)
+    failure = (found["node"], found["errors"][0]) if found["errors"] else None
+    return Conclusion(lines, report, failure, found["broken"])
 
 
 def judge(
     expected: dict[str, Any], code: int, all_reduce: str, nccl_tests: str, failed: Sequence[Failure]
 ) -> dict[str, Any]:
-    """Errors, warnings, lines for the log, measurements, and the node of the first error."""
-    found: dict[str, Any] = {"errors": [], "warnings": [], "lines": [], "measured": {}, "node": ""}
+    """Errors, warnings, lines for the log, measurements, the node of the first error, and the broken nodes."""
+    found: dict[str, Any] = {"errors": [], "warnings": [], "lines": [], "measured": {}, "node": "", "broken": {}}
     text = _LAUNCHERS_LABEL.sub("", all_reduce)
     whole, pairs, wrong = results(text)
     ended_in_pairs = bool(code and whole and whole.get("pairs_follow"))
     if wrong:
-        found["errors"].append(f"between {wrong[0]}, one of which is broken: {wrong[1]}")
+        _wrong(found, *wrong)
     elif ended_in_pairs:
         found["warnings"].append(f"pairs of nodes could not be measured: {failure(text, code, failed)[1]}")
     elif code:
@@ -121,6 +122,17 @@ def judge(
             _pairs(found, pairs, expected)
     _nccl_tests(found, _LAUNCHERS_LABEL.sub("", nccl_tests), expected)
     return found
+
+
+def _wrong(found: dict[str, Any], nodes: Sequence[str], how: str) -> None:
+    """Both nodes of a pair are replaced: a wrong sum is worse than a healthy node's boot."""
+    text = f"a sum of the ranks on {' and '.join(nodes)} is wrong"
+    if len(nodes) == 1:
+        found["node"] = nodes[0]
+    else:
+        text += ", so one of the two nodes is broken"
+    found["errors"].append(f"{text}: {how}")
+    found["broken"] = dict.fromkeys(nodes, text)
 
 
 def _pairs(found: dict[str, Any], pairs: Sequence[slow_nodes.Pair], expected: dict[str, Any]) -> None:

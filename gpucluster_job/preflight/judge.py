@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Dict
+from typing import Any, Dict, Sequence
 
 CLOCK_S = 1.0
 """With a larger difference, logs are out of order and credentials expire; NTP keeps clocks within milliseconds."""
-REPLACE = "`sudo scontrol update nodename={} state=power_down_asap reason=preflight` on the head node replaces the node"
+CHECKED_AGAIN = "Slurm checks the node again after the job, and replaces it if it is broken"
+TESTED = "an administrator's `gpucluster doctor --node {}` tests it, and replaces it if it is broken"
 
 Report = Dict[str, Any]
 
@@ -21,10 +22,13 @@ class Findings:
     errors: list[tuple[str, str]] = field(default_factory=list)
     """The node ("" if no single node) and what is wrong there."""
     warnings: list[tuple[str, str]] = field(default_factory=list)
+    broken: dict[str, str] = field(default_factory=dict)
+    """Node -> why, if it is certain that this node is at fault."""
     summary: str = ""
 
-    def error(self, node: str, text: str, then: str = "") -> None:
+    def error(self, node: str, text: str, then: str = "", broken: Sequence[str] = ()) -> None:
         self.errors.append((node, f"{text}: {then}" if then else text))
+        self.broken.update(dict.fromkeys(broken, text))
 
     def warn(self, node: str, text: str, then: str = "") -> None:
         self.warnings.append((node, f"{text}: {then}" if then else text))
@@ -40,7 +44,7 @@ def judge(expected: Report, reports: list[Report], nodes: list[str]) -> Findings
     for node, report in by_node.items():
         _gpus(findings, expected, node, report)
         _efa(findings, expected, node, report, len(nodes))
-        _files(findings, node, report)
+        _files(findings, expected, node, report)
         _clock(findings, node, report)
     if len(nodes) > 1:
         _sum(findings, by_node, nodes)
@@ -53,16 +57,16 @@ def _gpus(findings: Findings, expected: Report, node: str, report: Report) -> No
     if not wanted:
         return
     if got is None:
-        findings.warn(node, f"the GPUs of {node} could not be counted ({error})", _then(expected, node))
+        findings.warn(node, f"the GPUs of {node} could not be counted ({error})", _then(expected, CHECKED_AGAIN))
     elif got < wanted:
-        findings.error(node, f"{node} has {got} of the {wanted} GPUs that the job asks for", _then(expected, node))
+        findings.error(node, f"{node} has {got} of the {wanted} GPUs that the job asks for", _then(expected), [node])
     for gpu in report.get("gpus_with_memory_errors", []):
-        findings.warn(node, f"GPU {gpu} of {node} has uncorrected memory errors", _then(expected, node))
+        findings.warn(node, f"GPU {gpu} of {node} has uncorrected memory errors", _then(expected, TESTED.format(node)))
 
 
-def _then(expected: Report, node: str) -> str:
-    """Nodes of a cluster that we did not build are not ours to replace."""
-    return str(expected.get("then") or REPLACE.format(node))
+def _then(expected: Report, ours: str = "") -> str:
+    """Nodes of a cluster that we did not build are not ours to test or replace."""
+    return str(expected.get("then") or ours)
 
 
 def _efa(findings: Findings, expected: Report, node: str, report: Report, nodes: int) -> None:
@@ -74,9 +78,8 @@ def _efa(findings: Findings, expected: Report, node: str, report: Report, nodes:
     if got is not None and got >= wanted:
         return
     if required and got is not None:
-        findings.error(
-            node, f"the EFA interfaces of {node} {found}, and the job has efa: required", _then(expected, node)
-        )
+        text = f"the EFA interfaces of {node} {found}, and the job has efa: required"
+        findings.error(node, text, _then(expected), [node])
     else:
         findings.warn(node, f"the EFA interfaces of {node} {found}", "NCCL may use TCP, which is many times slower")
 
@@ -87,12 +90,12 @@ def efa_wanted(expected: Report, report: Report) -> int:
     return by_type.get(report.get("type") or "", min(by_type.values(), default=0))
 
 
-def _files(findings: Findings, node: str, report: Report) -> None:
+def _files(findings: Findings, expected: Report, node: str, report: Report) -> None:
     if not report.get("writable"):
         text = f"{node} cannot write to the job's folder ({report['errors'].get('writable')})"
         findings.warn(node, text, "files that ranks write there, such as checkpoints, may be lost; is the disk full?")
     for mount in report.get("mounts") or []:
-        findings.warn(node, f"nothing is mounted on {mount} of {node}", REPLACE.format(node))
+        findings.warn(node, f"nothing is mounted on {mount} of {node}", _then(expected, CHECKED_AGAIN))
 
 
 def _clock(findings: Findings, node: str, report: Report) -> None:
@@ -103,13 +106,16 @@ def _clock(findings: Findings, node: str, report: Report) -> None:
 
 
 def _sum(findings: Findings, by_node: dict[str, Report], nodes: list[str]) -> None:
-    """Proven only between nodes that both reported a result."""
+    """Proven only between nodes that both reported a result. If all others fail, the first may be the cause, because it
+    computes the sum."""
     total = sum(range(1, len(nodes) + 1))
+    others = len(nodes) - 1
     first = by_node.get(nodes[0])
     failed = {node: report["errors"]["sum"] for node, report in by_node.items() if "sum" in report["errors"]}
-    for node, report in by_node.items():
-        if report.get("sum") not in (None, total):
-            findings.error(node, f"a sum over the nodes is {report['sum']:g} on {node}, expected {total}")
+    wrong = [node for node, report in by_node.items() if report.get("sum") not in (None, total)]
+    for node in wrong:
+        text = f"a sum over the nodes is {by_node[node]['sum']:g} on {node}, expected {total}"
+        findings.error(node, text, broken=[node] if len(wrong) < others else [])
     listened = nodes[0] in failed and failed[nodes[0]].startswith("TimeoutError")
     apart = [node for node in failed if listened and node != nodes[0] and "no connection" in failed[node]]
     if first is None or len(by_node) < len(nodes):
@@ -121,6 +127,7 @@ def _sum(findings: Findings, by_node: dict[str, Report], nodes: list[str]) -> No
             f"{', '.join(apart)} cannot reach {nodes[0]} ({failed[apart[0]]})",
             "nodes of a partition must reach each other on every port: check the security group and the nodes'"
             " firewalls",
+            apart if len(apart) < others else [],
         )
     else:
         for node, error in failed.items():
@@ -161,6 +168,8 @@ class Conclusion:
     """Fields for result.json."""
     failure: tuple[str, str] | None
     """The node ("" if no single node) and the reason why the job must not start."""
+    broken: dict[str, str]
+    """As those of Findings."""
 
 
 def conclude(expected: Report, said: str, nodes: list[str], seconds: float) -> Conclusion:
@@ -174,7 +183,7 @@ def conclude(expected: Report, said: str, nodes: list[str], seconds: float) -> C
     texts = {f"{level}s": [text for _, text in found] for level, found in levels}
     report = {"level": expected["level"], "seconds": round(seconds, 2), **texts}
     first = findings.errors[0] if findings.errors else None
-    return Conclusion([*lines, f"{findings.summary} ({seconds:.1f} s)"], report, first)
+    return Conclusion([*lines, f"{findings.summary} ({seconds:.1f} s)"], report, first, findings.broken)
 
 
 def joined(report: Report, more: Report) -> Report:

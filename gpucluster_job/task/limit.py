@@ -90,17 +90,27 @@ class Limit:
         (self._results / f"{self.run}.json").unlink(missing_ok=True)
 
     def requeue(self) -> bool:
-        """Whether another run follows. Slurm ends this process soon after."""
-        job_id = self._settings.shown_id  # the number of an array's last element is that of the whole array
-        if _ENDED_OTHERWISE.search(_scontrol("--oneliner", "show", "job", job_id) or ""):
-            say("[launcher] Slurm is ending the job, but not at its time limit: no further run follows")
+        """As the function."""
+        if not requeue(self._settings.shown_id):
             return False
-        if _scontrol("requeue", job_id) is None:
-            say("[launcher] Slurm did not requeue the job: no further run follows; submit the job again")
-            return False
-        _scontrol("update", f"JobId={job_id}", f"StartTime=now+{BEGIN_AFTER_S}")
         say(f"[launcher] {self.tell(self.run + 1)} follows")
         return True
+
+
+def requeue(job_id: str) -> bool:
+    """Whether another run follows. Slurm ends this process soon after. job_id: Settings.shown_id, because the number of
+    an array's last element is that of the whole array."""
+    shown = _scontrol("--oneliner", "show", "job", job_id) or ""
+    if _ENDED_OTHERWISE.search(shown):
+        say("[launcher] Slurm is ending the job, but not at its time limit: no further run follows")
+    elif " Requeue=0 " in shown:
+        say("[launcher] the job was submitted with --no-requeue: no further run follows")
+    elif _scontrol("requeue", job_id) is None:
+        say("[launcher] Slurm did not requeue the job: no further run follows; submit the job again")
+    else:
+        _scontrol("update", f"JobId={job_id}", f"StartTime=now+{BEGIN_AFTER_S}")
+        return True
+    return False
 
 
 def _scontrol(*words: str) -> str | None:

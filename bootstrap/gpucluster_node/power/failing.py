@@ -39,6 +39,8 @@ PLANNED = f"{CHECKED}EC2 plans"
 """EC2 will stop or reboot a node with such a reason. The node has not failed."""
 STORAGE = f"{CHECKED}storage: "
 """Such a reason proves nothing about the hardware: a file system cannot be mounted, or a program before a job hangs."""
+PREFLIGHT = f"{CHECKED}preflight of job "
+"""A job's own user wrote such a reason (health/verdict.py), and must not stop the launches of others."""
 SHARED_STEPS = frozenset(
     [
         "beegfs",
@@ -196,7 +198,7 @@ def _is_bad(type_: str, row: Sequence[datetime], nodes: Sequence[slurm.Node], ow
 
 def _is_of_its_type(why: str) -> bool:
     step = _STEP.match(why)
-    return not why.startswith(STORAGE) and not (step and step[1] in SHARED_STEPS)
+    return not why.startswith((STORAGE, PREFLIGHT)) and not (step and step[1] in SHARED_STEPS)
 
 
 def _is_in_service(node: slurm.Node) -> bool:

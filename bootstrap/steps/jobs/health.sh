@@ -10,6 +10,7 @@ step_health() {
 EOF
     node_program
     put_program prolog.d/15-health
+    put_program epilog.d/84-preflight
     put_program epilog.d/85-health
     if [ "$GPUS" -gt 0 ]; then node_service health-watch health.kernel_log "Watch the kernel log for broken GPUs"; fi
 }

@@ -63,14 +63,80 @@ def test_the_preflight_can_be_turned_off(run):
     assert "preflight" not in result
 
 
-def test_a_node_that_lost_a_gpu_ends_the_job_before_it_starts(run):
-    code, result, log, _ = run(
-        stubs={"nvidia-smi": ON_2 + "rest='' || rest='3, 0'; printf '0, 0\\n1, 0\\n2, 0\\n%s\\n' \"$rest\""}
-    )
+LOST_GPU = {"nvidia-smi": ON_2 + "rest='' || rest='3, 0'; printf '0, 0\\n1, 0\\n2, 0\\n%s\\n' \"$rest\""}
+LOST = "train-2 has 3 of the 4 GPUs that the job asks for"
+# scontrol of Slurm 23.11 and 24.11 prints `Requeue=%u Restarts=%u BatchFlag=%u` (scontrol/info_job.c).
+SHOWN = "JobId=77 JobName=x JobState={state} Requeue={requeue} Restarts=0 BatchFlag=1"
+DRAINED = "when this job has left train-2, Slurm drains and replaces it"
+
+
+def slurm(requeue=1, state="RUNNING Reason=None", refuses=""):
+    """Notes what is asked of it."""
+    shown = SHOWN.format(state=state, requeue=requeue)
+    refused = f'echo "{refuses}"; exit 1' if refuses else ""
+    return f"""case $* in
+  "show hostnames train-[1-2]") printf 'train-1\\ntrain-2\\n' ;;
+  "--oneliner show job 77") echo "{shown}" ;;
+  requeue*) echo "scontrol $*" >>"$STUBS/calls"; {refused or ":"} ;;
+  update*) echo "scontrol $*" >>"$STUBS/calls" ;;
+esac"""
+
+
+def asked_of(tmp_path):
+    return [line for line in (tmp_path / "stubs/calls").read_text().splitlines() if line.startswith("scontrol")]
+
+
+def test_a_node_that_lost_a_gpu_is_drained_and_the_job_runs_elsewhere(run, tmp_path):
+    def leave(tmp_path):
+        """What an earlier run found on a node that was lost before its epilog."""
+        (tmp_path / "job/preflight/broken-77-train-1").write_text("it is another instance now")
+        (tmp_path / "job/secrets.sh").touch()
+
+    code, result, log, folder = run(stubs=LOST_GPU | {"scontrol": slurm()}, before=leave)
     assert (code, result["exit_code"], result["failed_node"], result["failed_rank"]) == (1, 1, "train-2", None), log
-    assert result["reason"].startswith("train-2 has 3 of the 4 GPUs that the job asks for: `sudo scontrol update")
-    assert "started" not in log
+    assert result["reason"] == LOST
+    assert "started" not in log and DRAINED in said(log)
+    assert log.splitlines()[-2:] == [
+        f"error: {LOST}",
+        "[launcher] the job is requeued and runs on other nodes, for this reason 1 of at most 3 times",
+    ]
+    assert {path.name: path.read_text() for path in (folder / "preflight").glob("broken-*")} == {
+        "broken-77-train-2": f"{LOST}\n"  # bootstrap/programs/epilog.d/84-preflight reads it
+    }
+    assert asked_of(tmp_path) == ["scontrol requeue 77", "scontrol update JobId=77 StartTime=now+20"]
+    assert (folder / "secrets.sh").exists(), "the next run needs them"
+
+
+@pytest.mark.parametrize(
+    ("scontrol", "earlier", "why"),
+    [
+        (slurm(requeue=0), 0, "the job was submitted with --no-requeue: no further run follows"),
+        (slurm(), 3, "4 runs of this job have found broken nodes: no further run follows"),
+        (slurm(state="COMPLETING Reason=None"), 0, "Slurm is ending the job, but not at its time limit: no further"),
+        (slurm(refuses="Unable to contact slurm controller"), 0, "Slurm did not requeue the job: no further run"),
+    ],
+    ids=["no-requeue", "too often", "cancelled", "no answer"],
+)
+def test_a_job_that_is_not_requeued_says_why_and_its_node_is_drained(run, scontrol, earlier, why):
+    def leave(tmp_path):
+        (tmp_path / "job/preflight/requeues-77").write_text("." * earlier)
+        (tmp_path / "job/secrets.sh").touch()
+
+    code, result, log, folder = run(stubs=LOST_GPU | {"scontrol": scontrol}, before=leave)
+    assert (code, result["reason"]) == (1, LOST), log
+    assert log.splitlines()[-1].startswith(f"[launcher] {why}")
+    assert (folder / "preflight/broken-77-train-2").exists() and not (folder / "secrets.sh").exists()
+
+
+def test_a_cluster_that_we_did_not_build_drains_nothing(run, tmp_path):
+    def elsewhere(tmp_path):
+        path = tmp_path / "job/preflight/expected.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"then": "tell the cluster's administrators"}))
+
+    code, result, log, folder = run(stubs=LOST_GPU | {"scontrol": slurm()}, before=elsewhere)
+    assert (code, result["reason"]) == (1, f"{LOST}: tell the cluster's administrators")
     assert log.splitlines()[-1] == f"error: {result['reason']}"
+    assert not list((folder / "preflight").glob("broken-*")) and asked_of(tmp_path) == []
 
 
 def test_a_job_that_asks_for_fewer_gpus_may_run_there(run):
@@ -233,6 +299,23 @@ def test_full_says_which_rank_failed_and_does_not_start_the_job(run):
     assert (code, result["failed_node"]) == (1, "train-2"), log
     assert "started" not in log
     assert result["reason"].endswith("failed on rank 3 (train-2): RuntimeError: NCCL error: unhandled system error")
+
+
+def test_full_replaces_both_nodes_whose_ranks_sum_wrongly(run, tmp_path):
+    """The program without torch: its numbers are wrong."""
+
+    def before(tmp_path):
+        numbers = "type('', (), {'rank': 0, 'world': 4, 'wrong': lambda self: compare(10.0, 11.0, 4)})()"
+        change(tmp_path, "preflight/allreduce.py", "    main()\n", f"    _measure({numbers}, 'torch, nccl')\n")
+
+    code, result, log, folder = run(preflight="full", stubs={"scontrol": slurm()}, before=before)
+    wrong = "a sum of the ranks on train-1 and train-2 is wrong, so one of the two nodes is broken"
+    assert (code, result["failed_node"]) == (1, None), log
+    assert result["reason"] == f"{wrong}: an all-reduce over 4 ranks gave numbers from 10 to 11, expected 10"
+    assert "when this job has left train-1 and train-2, Slurm drains and replaces them" in said(log)
+    found = {path.name: path.read_text() for path in (folder / "preflight").glob("broken-*")}
+    assert found == {f"broken-77-train-{number}": f"{wrong}\n" for number in (1, 2)}
+    assert asked_of(tmp_path)[0] == "scontrol requeue 77"
 
 
 def test_full_says_that_an_all_reduce_hung(run):

@@ -54,7 +54,8 @@ def test_the_step_stores_the_hardware_that_a_node_should_have(
 ) -> None:
     assert facts.load(told(tmp_path, type_, efa), tmp_path / "none") == expected
     assert (tmp_path / "gpucluster-health-watch").exists() == (expected.gpus > 0)
-    assert {path.name for path in (tmp_path / "opt/gpucluster").glob("*.d/*-health")} == {"15-health", "85-health"}
+    programs = {path.name for path in (tmp_path / "opt/gpucluster").glob("*.d/*")}
+    assert programs == {"15-health", "84-preflight", "85-health"}
 
 
 @pytest.mark.parametrize("type_", ["g5.12xlarge", "p4d.24xlarge", "p5.48xlarge", "m5.large"])

@@ -59,7 +59,7 @@ ALONE = "TimeoutError: 0 of 1 other nodes came in 90 s"
 @pytest.mark.parametrize(
     ("changed", "expected", "level", "text"),
     [
-        ({"gpus": 7}, {}, "error", "train-2 has 7 of the 8 GPUs that the job asks for: `sudo scontrol update"),
+        ({"gpus": 7}, {}, "error", "train-2 has 7 of the 8 GPUs that the job asks for"),
         ({"gpus": 7}, {"gpus": 4}, None, ""),
         ({"gpus": None, "errors": {"gpus": "TimeoutError: no answer in 30 s"}}, {}, "warning", "the GPUs of train-2"),
         ({"gpus_with_memory_errors": ["3"]}, {}, "warning", "GPU 3 of train-2 has uncorrected memory errors"),
@@ -88,11 +88,59 @@ def test_findings_on_one_node(changed: dict, expected: dict, level: str | None, 
         assert said.startswith(text)
 
 
+@pytest.mark.parametrize(
+    ("changed", "expected", "broken"),
+    [
+        ({"gpus": 7}, {}, "train-2 has 7 of the 8 GPUs that the job asks for"),
+        ({"gpus": 7}, {"then": preflight.ADMINISTRATORS}, "train-2 has 7 of the 8 GPUs that the job asks for"),
+        ({"gpus": None, "errors": {"gpus": "TimeoutError: no answer in 30 s"}}, {}, ""),
+        ({"gpus_with_memory_errors": ["3"]}, {}, ""),
+        ({"efa_interfaces": 3}, {}, ""),
+        ({"efa_interfaces": 3}, {"efa": "required"}, "the EFA interfaces of train-2 are 3, expected 4, and the job "
+                                                     "has efa: required"),
+        ({"mounts": ["/fsx"]}, {}, ""),
+        ({"sum": 7.0}, {}, "a sum over the nodes is 7 on train-2, expected 6"),
+        ({"sum": None, "errors": {"sum": "ValueError: the numbers"}}, {}, ""),
+    ],
+)  # fmt: skip
+def test_a_node_that_is_certainly_at_fault_is_broken(changed: dict, expected: dict, broken: str) -> None:
+    reports = [report(1, sum=6.0), report(2, **{"sum": 6.0} | changed), report(3, sum=6.0)]
+    findings = judged(*reports, nodes=3, **expected)
+    assert findings.broken == ({"train-2": broken} if broken else {})
+
+
+def test_a_sum_that_is_wrong_on_all_nodes_or_on_all_but_the_first_proves_no_node_broken() -> None:
+    for sums in ((4.0, 4.0), (3.0, 4.0), (4.0, 3.0)):
+        findings = judged(*(report(number, sum=each) for number, each in enumerate(sums, start=1)))
+        assert findings.errors and findings.broken == {}
+
+
+@pytest.mark.parametrize(("others", "broken"), [("ConnectionError: the other node closed it", 1), (None, 0)])
+def test_a_node_that_alone_cannot_reach_the_first_is_broken(others: str | None, broken: int) -> None:
+    lost = [{"sum": None, "errors": {"sum": each}} for each in (ALONE, LOST, others or LOST)]
+    findings = judged(*(report(number, **each) for number, each in enumerate(lost, start=1)), nodes=3)
+    assert list(findings.broken) == ["train-2"] * broken and len(findings.errors) == 1
+
+
+def test_a_warning_says_who_can_replace_the_node() -> None:
+    ill = report(1, gpus_with_memory_errors=["3"], mounts=["/fsx"], sum=None)
+    said = [text for _, text in judged(ill, nodes=1).warnings]
+    assert said == [
+        "GPU 3 of train-1 has uncorrected memory errors: an administrator's `gpucluster doctor --node train-1` tests "
+        "it, and replaces it if it is broken",
+        "nothing is mounted on /fsx of train-1: Slurm checks the node again after the job, and replaces it if it is "
+        "broken",
+    ]
+    elsewhere = judged(ill, nodes=1, then=preflight.ADMINISTRATORS).warnings
+    assert [text.rpartition(": ")[2] for _, text in elsewhere] == [preflight.ADMINISTRATORS] * 2
+
+
 def test_nodes_that_cannot_reach_each_other() -> None:
     findings = judged(report(1, sum=None, errors={"sum": ALONE}), report(2, sum=None, errors={"sum": LOST}))
     ((node, text),) = findings.errors
     assert node == "train-2"
     assert text.startswith("train-2 cannot reach train-1 (OSError: no connection to 10.0.0.1")
+    assert findings.broken == {}, "the first node may be the cause"
 
 
 @pytest.mark.parametrize(
@@ -321,9 +369,25 @@ def test_a_wrong_sum_of_a_pair_ends_the_job() -> None:
     wrong = {"pair": ["train-2", "train-3"], "wrong": "an all-reduce over 16 ranks gave numbers from 1 to 2"}
     found = judged_pairs(code=1, more=printed(wrong, wrong))
     assert found["errors"] == [
-        "between train-2 and train-3, one of which is broken: an all-reduce over 16 ranks gave numbers from 1 to 2"
+        "a sum of the ranks on train-2 and train-3 is wrong, so one of the two nodes is broken: an all-reduce over 16 "
+        "ranks gave numbers from 1 to 2"
     ]
     assert found["node"] == ""
+    why = "a sum of the ranks on train-2 and train-3 is wrong, so one of the two nodes is broken"
+    assert found["broken"] == {"train-2": why, "train-3": why}
+
+
+def test_a_wrong_sum_of_a_jobs_only_node_names_it() -> None:
+    wrong = {"pair": ["train-1"], "wrong": "an all-reduce over 8 ranks gave numbers from 1 to 2, expected 36"}
+    failed = [Failure(2.0, 1, "3", "train-1", wrong["wrong"])]
+    found = bandwidth.judge(EXPECTED, 1, printed(wrong), "", failed)
+    assert (found["node"], found["broken"]) == ("train-1", {"train-1": "a sum of the ranks on train-1 is wrong"})
+
+
+def test_a_rank_that_fails_proves_no_node_broken() -> None:
+    """The job's own environment may be the cause."""
+    failed = [Failure(2.0, 1, "3", "train-2", "ImportError: libcudnn.so.9: cannot open shared object file")]
+    assert bandwidth.conclude(EXPECTED, 1, "", "", failed).broken == {}
 
 
 def test_a_job_starts_if_only_its_pairs_could_not_be_measured() -> None:

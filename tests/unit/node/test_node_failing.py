@@ -281,7 +281,12 @@ NO_MOUNT = look.reason(
 PLANNED = f"health: {checks.PLANNED} system-reboot at 21 Jan 2019 09:00:43 GMT"
 
 
-@pytest.mark.parametrize("reason", ["bad GPU", PLANNED, NO_MOUNT, f"{PLANNED}; storage: nothing is mounted on /fsx"])
+OF_A_USER = look.reason(["preflight of job 12: train-1 has 7 of the 8 GPUs that the job asks for"])
+
+
+@pytest.mark.parametrize(
+    "reason", ["bad GPU", PLANNED, NO_MOUNT, f"{PLANNED}; storage: nothing is mounted on /fsx", OF_A_USER]
+)
 def test_a_node_whose_hardware_has_not_failed_does_not_count(world: World, reason: str) -> None:
     for number in (1, 2, 3):
         world.look(number, "IDLE+DRAIN", number, reason)
