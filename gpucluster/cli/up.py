@@ -18,7 +18,7 @@ from gpucluster.cli.frame.context import CliContext
 from gpucluster.cluster import cdk, local_cloud
 from gpucluster.cluster.deployment import Deployment
 from gpucluster.config import ClusterConfig
-from gpucluster.errors import INTERRUPTED_EXIT_CODE, UsageError
+from gpucluster.errors import INTERRUPTED_EXIT_CODE, CloudError, UsageError
 
 
 @click.command()
@@ -83,6 +83,8 @@ def command(
     except KeyboardInterrupt:
         return interrupted(deployment)
     click.echo(_next_commands(config, changed), err=True)
+    if lost := lost_volume(context.config_path, config):
+        click.echo(lost, err=True)
     listed = [change.as_json() for change in comparison.changes]
     result = {
         "name": config.name,
@@ -212,6 +214,19 @@ def interrupted(deployment: Deployment) -> int:
         err=True,
     )
     return INTERRUPTED_EXIT_CODE
+
+
+def lost_volume(config_file: Path, config: ClusterConfig) -> str:
+    """What `status` says about a data volume that somebody detached: CloudFormation does not see it. Empty also if
+    nobody knows: the cluster is deployed."""
+    from gpucluster.cluster import aws, data_volume
+
+    cloud = aws.connect(config, config_file)
+    try:
+        head = cloud.head()
+        return data_volume.words(cloud, head) if head.state == "running" else ""
+    except CloudError:
+        return ""
 
 
 def _next_commands(config: ClusterConfig, changed: bool) -> str:

@@ -9,7 +9,7 @@ import click
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.job_id import job_id as job_number
-from gpucluster.following import causes, jobs, topology, why
+from gpucluster.following import causes, jobs, silent, topology, why
 from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
 from gpucluster.head.slurm import Job
@@ -36,6 +36,7 @@ def explain(remote: Remote, job_id: str) -> list[str]:
         nodes, staging = jobs.nodes(remote, job.partition), jobs.staging(remote, job_id)
         starting = causes.of(remote, job) if slurm.job_state(job.state).starts else []
         waits = [f"it waits for {what}: {state}" for what, state in jobs.unfinished(remote, job_id)]
+        waits += silent.of(remote, job)
         waits += causes.quiet(remote, job, jobs.folder_of(remote, job_id))
         waits += where(remote, job)
         run = jobs.run_of(remote, job_id)

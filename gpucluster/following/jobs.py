@@ -14,7 +14,7 @@ from typing import Any
 
 from gpucluster import account
 from gpucluster.errors import CloudError, JobFailedError, RemoteError, UsageError
-from gpucluster.following import causes, history
+from gpucluster.following import causes, history, silent
 from gpucluster.following.patience import Patience
 from gpucluster.head import arrays, slurm
 from gpucluster.head.remote import Remote
@@ -307,7 +307,7 @@ class Watch:
 
     def __init__(self, remote: Remote, job_id: str, tell: Callable[[str], None], patience: Patience) -> None:
         self._remote, self._job_id, self._tell, self._patience = remote, job_id, tell, patience
-        self._asked, self._told = 0.0, ""
+        self._asked, self._told, self._silent = 0.0, "", silent.Watch(remote)
 
     def ended(self) -> bool:
         if time.monotonic() - self._asked < POLL_S:
@@ -315,7 +315,7 @@ class Watch:
         try:
             job = find(self._remote, self._job_id)
             ended = job is None or job.phase == "done"
-            said = "" if job is None or ended else "; ".join([describe(job), *causes.of(self._remote, job)])
+            said = "" if job is None or ended else "; ".join([describe(job), *self._causes(job)])
         except CloudError as error:
             self._patience.outlast(error)
             return False
@@ -324,6 +324,9 @@ class Watch:
         if not ended:
             self._tell_once(said)
         return ended
+
+    def _causes(self, job: Job) -> list[str]:
+        return [*causes.of(self._remote, job), *self._silent.of(job)]
 
     def _tell_once(self, text: str) -> None:
         if text != self._told:

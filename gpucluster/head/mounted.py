@@ -25,6 +25,9 @@ class Mount:
     mounted: bool
     size_bytes: int | None = None
     free_bytes: int | None = None
+    inodes: int = 0
+    """How many files it can have. 0 if it has no limit, as BeeGFS and NFS servers say."""
+    free_inodes: int = 0
     why_not: str = ""
     """The head node's reason if it cannot mount it."""
 
@@ -38,16 +41,24 @@ class Mount:
         return f"{self.free_bytes / GIB:.0f} of {self.size_bytes / GIB:.0f} GiB free{self._warning()}"
 
     def _warning(self) -> str:
-        if self.is_nearly_full and self.size_bytes and self.free_bytes is not None:
-            return f" (WARNING: {100 * (1 - self.free_bytes / self.size_bytes):.0f} % full)"
+        if self._lacks(self.free_bytes, self.size_bytes) and self.size_bytes:
+            return f" (WARNING: {_percent(self.free_bytes, self.size_bytes)} % full)"
+        if self._lacks(self.free_inodes, self.inodes):
+            used = _percent(self.free_inodes, self.inodes)
+            return f" (WARNING: {used} % of its inodes are used: each file and folder takes one)"
         return ""
 
     @property
     def is_nearly_full(self) -> bool:
         """As df counts: space that is reserved for Slurm is not free."""
-        if not self.size_bytes or self.free_bytes is None:
-            return False
-        return self.free_bytes < (1 - NEARLY_FULL) * self.size_bytes
+        return self._lacks(self.free_bytes, self.size_bytes) or self._lacks(self.free_inodes, self.inodes)
+
+    def _lacks(self, free: int | None, whole: int | None) -> bool:
+        return bool(whole) and free is not None and free < (1 - NEARLY_FULL) * (whole or 0)
+
+
+def _percent(free: int | None, whole: int) -> str:
+    return f"{100 * (1 - (free or 0) / whole):.0f}"
 
 
 def expected(config: ClusterConfig) -> dict[str, str]:
@@ -60,7 +71,7 @@ def argv(paths: Sequence[str]) -> list[str]:
     script = (
         "cat /proc/self/mounts; echo; "
         f'if [ -e {LUSTRE_MISSING} ]; then echo "missing fsx-lustre $(cat {LUSTRE_MISSING})"; fi; '
-        'for path; do timeout "$0" df -B1 --output=target,size,avail "$path"; done'
+        'for path; do timeout "$0" df -B1 --output=target,size,avail,itotal,iavail "$path"; done'
     )
     return ["sh", "-c", script, str(PATIENCE_S), *paths, LOGS]
 
@@ -70,12 +81,21 @@ def parse(output: str, wanted: dict[str, str]) -> Iterator[Mount]:
     kernel_list, _, rest = output.partition("\n\n")
     mounted = {line.split()[1] for line in kernel_list.splitlines() if line}
     why_not = dict(line.split(maxsplit=2)[1:] for line in rest.splitlines() if line.startswith("missing "))
-    sizes = {words[0]: words[1:] for words in map(str.split, rest.splitlines()) if len(words) == 3}
+    sizes = {
+        words[0]: words[1:] for words in map(str.split, rest.splitlines()) if len(words) == 5 and words[0][0] == "/"
+    }
     for path, type_ in wanted.items():
-        size, free = map(int, sizes[path]) if path in sizes else (None, None)
-        yield Mount(path, type_, path in mounted, size, free, why_not.get(type_, ""))
+        yield Mount(path, type_, path in mounted, *_counts(sizes.get(path)), why_not.get(type_, ""))
     for path in sizes.keys() - wanted.keys():
-        size, free = map(int, sizes[path])
-        disk = Mount(path, "disk", True, size, free)
+        disk = Mount(path, "disk", True, *_counts(sizes[path]))
         if disk.is_nearly_full:
             yield disk
+
+
+def _counts(words: Sequence[str] | None) -> tuple[int | None, int | None, int, int]:
+    """df prints - for a number that it does not know."""
+    if not words:
+        return None, None, 0, 0
+    size, free = int(words[0]), int(words[1])
+    inodes, free_inodes = (int(word) if word.isdecimal() else 0 for word in words[2:])
+    return size, free, inodes, free_inodes

@@ -16,10 +16,12 @@ from gpucluster.submission import interrupted
 SCRIPTS = shipped.ROOT / "templates" / "submit"
 
 FULL = "No space left on device"
-# `du` may take long if there are many files.
+# A file system that has inodes, and none left, is full too. `du` may take long if there are many files.
 _LARGEST = """
-df -h --output=size,avail,target "$1" | tail -n 1
-timeout 30 du -xsh "$1"/*/ 2>/dev/null | grep -v '/by-id/$' | sort -rh | head -n 3
+set -- "$1" $(df -h --output=size,avail,itotal,iavail,target "$1" | tail -n 1)
+echo "$2 $3 $4 $5 $6"
+if [ "$4 $5" != "0 0" ] && [ "$5" = 0 ]; then unit=--inodes; else unit=-h; fi
+timeout 30 du -xs $unit "$1"/*/ 2>/dev/null | grep -v '/by-id/$' | sort -rh | head -n 3
 """
 
 REFUSED = 3
@@ -128,10 +130,13 @@ def program(script: str) -> str:
 def _full(remote: Remote, folder: str) -> RemoteError:
     """Names the full file system, its free space, and the largest folders that may be deleted."""
     lines = remote.run(["sh", "-c", _LARGEST, "sh", folder], timeout_s=60).stdout.splitlines()
-    size, free, mount = (lines[0].split() if lines else []) or ("?", "?", folder)
-    largest = ", ".join(f"{name} ({size})" for size, name in (line.split("\t", 1) for line in lines[1:]))
+    size, free, inodes, free_inodes, mount = (lines[0].split() if lines else []) or ("?", "?", "?", "?", folder)
+    lacks_inodes = free_inodes == "0" and inodes != "0"
+    unit = " files and folders" if lacks_inodes else ""
+    largest = ", ".join(f"{name} ({size}{unit})" for size, name in (line.split("\t", 1) for line in lines[1:]))
     delete = f"delete what you no longer need; the largest folders of jobs are {largest}" if largest else "delete files"
+    left = f"0 of {inodes} inodes free, one for each file and folder" if lacks_inodes else f"{free} of {size} free"
     return RemoteError(
-        f"{mount} on the cluster is full: {free.strip()} of {size.strip()} free; the job was not submitted",
+        f"{mount} on the cluster is full: {left}; the job was not submitted",
         f"{delete}; or raise head_node.volume_gib and run `gpucluster up`",
     )

@@ -1,9 +1,9 @@
 """The data volume, which outlives head nodes.
 
-usage: volume attach   attaches it to this machine; first stops another head node of this cluster that has it or still
-                       runs
-       volume inherit  notes which head node has it; has the bundle applied again if another one had it before, and
-                       terminates the compute nodes if the cluster has BeeGFS
+usage: volume attach DEVICE  attaches it to this machine, which then has DEVICE; first stops another head node of this
+                             cluster that has it or still runs. Exit status 3: another machine has it
+       volume inherit        notes which head node has it; has the bundle applied again if another one had it before,
+                             and terminates the compute nodes if the cluster has BeeGFS
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from botocore.exceptions import ClientError
-
 from gpucluster_node import fleet, imds
-from gpucluster_node.aws import AWS_ERRORS, client, error_code
+from gpucluster_node.aws import AWS_ERRORS, client, error_code, has_expired, http_status, is_throttled
 from gpucluster_node.head import heads
 from gpucluster_node.head.release import release
 from gpucluster_node.log import start_logging
@@ -37,16 +35,9 @@ TIMEOUT_S = FORCE_AFTER_S + 600
 INTERVAL_S = 1
 ORDER = ("running", "pending", "stopping", "shutting-down", "stopped")
 """heads.NOT_TERMINATED, in the order in which this program deals with other head nodes."""
-TEMPORARY = (
-    "IncorrectInstanceState",
-    "IncorrectState",
-    "InvalidInstanceID.NotFound",
-    "RequestLimitExceeded",
-    "ServiceUnavailable",
-    "Unavailable",
-    "VolumeInUse",
-)
-"""EC2's codes for conditions that may end soon. The program also waits for the network to start."""
+TEMPORARY = ("IncorrectInstanceState", "IncorrectState", "InvalidInstanceID.NotFound", "VolumeInUse")
+"""EC2's codes for conditions of the machines that may end soon."""
+NOT_OURS_STATUS = 3
 
 Move = Literal["done", "wait", "attach", "detach", "stop", "force"]
 
@@ -76,20 +67,29 @@ def next_move(
     return moves.get(other.state, "wait")
 
 
-def attach(cluster: fleet.Fleet) -> None:
-    """Raises NotOurs, TimeoutError."""
+def attach(cluster: fleet.Fleet, device: Path) -> None:
+    """A volume is attached to one machine only. So a machine that has the device restarts without AWS's API. Raises
+    NotOurs, TimeoutError."""
+    if device.exists():
+        return
     takeover, deadline, why = Takeover(cluster), time.monotonic() + TIMEOUT_S, ""
     while time.monotonic() < deadline:
         try:
             if takeover.step() == "done":
                 return
         except (*AWS_ERRORS, OSError) as error:
-            if isinstance(error, ClientError) and error_code(error) not in TEMPORARY:
+            if not _may_end_soon(error):
                 raise
             why = f": {error}"
             log.warning("%s", error)
         time.sleep(INTERVAL_S)
     raise TimeoutError(f"the data volume could not be attached within {TIMEOUT_S} s{why}")
+
+
+def _may_end_soon(error: Exception) -> bool:
+    """Also errors that say nothing about the request, and those of a machine whose network or role is not there yet."""
+    says_nothing = is_throttled(error) or has_expired(error) or (http_status(error) or 500) >= 500
+    return says_nothing or error_code(error) in TEMPORARY
 
 
 @dataclass
@@ -179,9 +179,13 @@ def _manages_beegfs(bundle: Path) -> bool:
 def main() -> None:
     start_logging()
     try:
-        {"attach": attach, "inherit": inherit}[sys.argv[1]](fleet.load())
+        if sys.argv[1] == "attach":
+            attach(fleet.load(), Path(sys.argv[2]))
+        else:
+            inherit(fleet.load())
     except (NotOurs, TimeoutError, *AWS_ERRORS) as error:
-        sys.exit(str(error))
+        print(error, file=sys.stderr)
+        sys.exit(NOT_OURS_STATUS if isinstance(error, NotOurs) else 1)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ step_volume() {
     id=$(parameter head volume_id)
     link=/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_${id/-/}
     node_program
-    attach_at_boot
+    attach "$link"
     wait_for_device "$link"
     if ! mountpoint -q "$VOLUME"; then
         format_if_blank "$link"
@@ -19,9 +19,12 @@ step_volume() {
     inherit_at_boot
 }
 
-# At each boot: after a failed update, the volume may be attached to the head node that was to replace this one.
-attach_at_boot() {
-    boot_task gpucluster-volume "Attach the data volume" "/opt/gpucluster/bin/node-program head.volume attach" <<'UNIT'
+# attach DEVICE: now, and at each boot: after a failed update, the volume may be attached to the head node that was to replace this
+# one. Now it ends with the cause if it fails: the deployment waits.
+attach() {
+    if ! systemctl is-active --quiet gpucluster-volume; then /opt/gpucluster/bin/node-program head.volume attach "$1"; fi
+    put_program bin/attach-volume
+    boot_task gpucluster-volume "Attach the data volume" "/opt/gpucluster/bin/attach-volume $1" <<'UNIT'
 After=network-online.target systemd-resolved.service
 Wants=network-online.target
 UNIT
@@ -46,7 +49,8 @@ Before=slurmctld.service nfs-server.service
 UNIT
 }
 
-# boot_task NAME DESCRIPTION COMMAND <DEPENDENCIES: a unit that runs the command at each boot, and now.
+# boot_task NAME DESCRIPTION COMMAND <DEPENDENCIES: a unit that runs the command at each boot, and now. systemd waits for it without
+# limit (TimeoutStartSec in systemd.service(5): not for oneshot); run_step limits it now.
 boot_task() {
     local unit=/etc/systemd/system/$1.service
     put_file "$unit" 0644 root:root <<UNIT
@@ -58,7 +62,6 @@ $(cat)
 Type=oneshot
 RemainAfterExit=yes
 ExecStart=$3
-TimeoutStartSec=1000
 
 [Install]
 WantedBy=multi-user.target

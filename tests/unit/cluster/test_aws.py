@@ -13,7 +13,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from gpucluster.cli import status
+from gpucluster.cli import status, up
 from gpucluster.cluster import aws
 from gpucluster.config import loads
 from gpucluster.errors import AwsError, CloudError, NotDeployedError
@@ -249,3 +249,23 @@ def test_a_head_that_is_being_replaced_may_lack_the_data_volume(cloud, monkeypat
     deployed(cloud, "stopped")
     monkeypatch.setattr(aws, "connect", lambda config, path: cloud)
     assert status.gather(SimpleNamespace(config_path=None), CONFIG)["volume"] == ""
+
+
+@pytest.mark.parametrize(
+    ("disks", "said"),
+    [({"vol-1": "attached"}, ""), ({}, "WARNING: the data volume vol-1 is detached from the head node")],
+)
+def test_up_tells_too_that_the_data_volume_is_detached(cloud, monkeypatch, disks, said):
+    """The stack is up to date."""
+    deployed(cloud, disks=disks)
+    cloud.stub("ssm", "get_parameter", {"Parameter": {"Value": '{"volume_id": "vol-1", "device": "/dev/sdf"}'}})
+    monkeypatch.setattr(aws, "connect", lambda config, path: cloud)
+    found = up.lost_volume(None, CONFIG)
+    assert found.startswith(said) and ("`gpucluster head replace`" in found) is bool(said)
+
+
+def test_up_does_not_fail_because_nobody_knows_about_the_data_volume(cloud, monkeypatch):
+    deployed(cloud)
+    cloud.stub("ssm", "get_parameter", error="InternalServerError")
+    monkeypatch.setattr(aws, "connect", lambda config, path: cloud)
+    assert up.lost_volume(None, CONFIG) == ""

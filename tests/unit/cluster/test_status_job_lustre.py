@@ -22,7 +22,7 @@ storage:
      data_repositories: [{path: /out, s3: "s3://my-bucket/out"}]}
 """
 )
-MOUNTED = "10.0.0.9@tcp:/abc /data/burst lustre rw 0 0\n\n/data/burst 1288490188800 1073741824000\n"
+MOUNTED = "10.0.0.9@tcp:/abc /data/burst lustre rw 0 0\n\n/data/burst 1288490188800 1073741824000 314572800 300000000\n"
 LEFT = "not deleted: 1 of 1 files of /data/burst are not in S3, such as /data/burst/x"
 
 

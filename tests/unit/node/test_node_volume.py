@@ -10,6 +10,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from gpucluster_node import fleet
 from gpucluster_node.head import heads, volume
@@ -68,6 +69,7 @@ def test_a_head_that_the_stack_no_longer_wants_leaves_the_volume_to_the_other_on
             volume.next_move(None, other(state), ME, wanted=False)
 
 
+ABSENT = Path("/dev/disk/by-id/no-such-volume")
 CLUSTER = fleet.Fleet("GpuCluster", "gpucluster.internal", "/gpucluster/GpuCluster/", ())
 OTHERS = [
     {"Name": "tag:gpucluster:cluster", "Values": ["GpuCluster"]},
@@ -159,7 +161,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
 def test_the_first_head_makes_one_call_to_find_that_it_is_alone(played: Played) -> None:
     played.lists()
     played.attaches()
-    volume.attach(CLUSTER)
+    volume.attach(CLUSTER, ABSENT)
 
 
 def test_an_old_head_without_the_volume_is_stopped_before_the_new_one_attaches_it(played: Played) -> None:
@@ -170,7 +172,7 @@ def test_an_old_head_without_the_volume_is_stopped_before_the_new_one_attaches_i
         if state == "running":
             played.stops()
     played.attaches()
-    volume.attach(CLUSTER)
+    volume.attach(CLUSTER, ABSENT)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +206,59 @@ def test_a_head_that_does_not_stop_is_stopped_by_force_once(played: Played) -> N
     played.lists(("i-old", "1", "stopped"))
     played.parameter("bundle", {"head_generation": "2"})
     played.attaches()
-    volume.attach(CLUSTER)
+    volume.attach(CLUSTER, ABSENT)
+
+
+def test_a_head_that_has_the_device_asks_nobody(played: Played, tmp_path: Path) -> None:
+    """It restarts while AWS's API is down. A volume is attached to one machine only."""
+    volume.attach(CLUSTER, tmp_path)
+
+
+SAY_NOTHING = {
+    "EC2 fails": ("ec2", "describe_instances", "InternalError", 500),
+    "EC2 throttles": ("ec2", "describe_instances", "RequestLimitExceeded", 503),
+    "EC2 is down": ("ec2", "describe_instances", "Unavailable", 503),
+    "EC2's clock and this machine's differ": ("ec2", "describe_instances", "RequestExpired", 400),
+    "Parameter Store throttles": ("ssm", "get_parameter", "ThrottlingException", 400),
+    "Parameter Store fails": ("ssm", "get_parameter", "InternalServerError", 500),
+    "the credentials have expired": ("ssm", "get_parameter", "ExpiredTokenException", 400),
+}
+"""EC2's error codes (ec2-api reference, errors-overview): server errors have a status of 500 and more. GetParameter's
+errors and AWS's common errors are in the reference of Systems Manager."""
+
+
+@pytest.mark.parametrize(("service", "call", "code", "status"), SAY_NOTHING.values(), ids=SAY_NOTHING)
+def test_an_error_that_says_nothing_about_the_request_is_repeated(
+    played: Played, service: str, call: str, code: str, status: int
+) -> None:
+    if service == "ec2":
+        played.parameter("head", {"volume_id": "vol-1", "device": "/dev/sdf"})
+    getattr(played, service).add_client_error(call, code, http_status_code=status)
+    played.looks(attachment("i-new"))
+    volume.attach(CLUSTER, ABSENT)
+
+
+def test_an_error_about_the_request_is_told_at_once(played: Played) -> None:
+    played.ssm.add_client_error("get_parameter", "AccessDeniedException")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        volume.attach(CLUSTER, ABSENT)
+
+
+def test_the_program_says_in_its_status_that_another_machine_has_the_volume(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Then attach-volume does not try again."""
+
+    def refuse(cluster: fleet.Fleet, device: Path) -> None:
+        raise volume.NotOurs("i-old has the data volume")
+
+    monkeypatch.setattr(volume, "attach", refuse)
+    monkeypatch.setattr(fleet, "load", lambda: CLUSTER)
+    monkeypatch.setattr("sys.argv", ["volume", "attach", "/dev/x"])
+    with pytest.raises(SystemExit) as ended:
+        volume.main()
+    assert ended.value.code == volume.NOT_OURS_STATUS
+    assert capsys.readouterr().err.endswith("i-old has the data volume\n")
 
 
 @pytest.mark.parametrize(("before", "again"), [(None, False), ("i-new", False), ("i-old", True)])

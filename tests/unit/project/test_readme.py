@@ -61,3 +61,18 @@ def test_validate_prints_what_a_page_shows(
     monkeypatch.chdir(tmp_path)
     assert main(["validate"]) == 2
     assert capsys.readouterr().err == shown
+
+
+PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_row_has_the_columns_of_its_table(page: Path) -> None:
+    """A row of another table was once pasted over one that began like it."""
+    wrong, columns = [], 0
+    for line in page.read_text().splitlines():
+        cells = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else 0
+        columns = columns or cells if cells else 0
+        if cells != columns:
+            wrong.append(line)
+    assert wrong == []

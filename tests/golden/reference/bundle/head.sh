@@ -3,7 +3,7 @@
 set -euo pipefail
 
 readonly ROLE=head
-# The step volume waits up to 1,300 s for the old head node and for the disk. CloudFormation waits 1,800 s.
+# The step volume waits up to 1,200 s for the old head node and for the disk. CloudFormation waits 1,800 s.
 readonly STEP_LIMIT_S=1500
 readonly BEEGFS_ROLE=none
 readonly VOLUME_GIB=200

@@ -140,6 +140,25 @@ def test_a_full_file_system_is_named_with_what_fills_it_and_nothing_stays(cluste
     assert sorted(path.name for path in (cluster / "jobs").iterdir()) == ["by-id", "old-1"]
 
 
+def test_a_file_system_without_inodes_is_named_as_that(cluster, workdir):
+    """df's columns as coreutils 9.1 prints them; for a file system without inodes, such as BeeGFS, they are 0 and 0."""
+    for name in ("old-1/a", "old-1/b", "old-2"):
+        (cluster / "jobs" / name).mkdir(parents=True)
+    said = "tar: digits-1/code/train.py: Cannot open: No space left on device"
+    command(cluster / "bin" / "tar", f"cat >/dev/null; echo '{said}' >&2; exit 2")
+    asked = request(cluster)
+    for inodes, left in (
+        (" 3.2M     0", "0 of 3.2M inodes free, one for each file and folder"),
+        ("0 0", "20G of 50G free"),
+    ):
+        command(
+            cluster / "bin" / "df", f"echo ' Size Avail Inodes IFree Mounted on'; echo '  50G   20G {inodes} /home'"
+        )
+        with pytest.raises(RemoteError, match=f"^/home on the cluster is full: {left}; the job was not") as full:
+            submission.submit(InProcessRemote(), asked, submission.pack(asked, {}, workdir))
+        assert (re.search(r"/jobs/old-1/ \(3 files and folders\), ", str(full.value.hint)) is None) is (inodes == "0 0")
+
+
 def test_a_job_that_slurm_refuses_leaves_nothing(cluster, workdir):
     command(cluster / "bin" / "sbatch", "echo 'sbatch: error: invalid partition specified: train' >&2; exit 1")
     with pytest.raises(UsageError, match="Slurm rejected the job: invalid partition specified: train"):
