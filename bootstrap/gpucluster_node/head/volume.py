@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpucluster_node import fleet, imds
-from gpucluster_node.aws import AWS_ERRORS, client, error_code, has_expired, http_status, is_throttled
+from gpucluster_node.aws import AWS_ERRORS, client, error_code, is_unserved
 from gpucluster_node.head import heads
 from gpucluster_node.head.release import release
 from gpucluster_node.log import start_logging
@@ -87,9 +87,8 @@ def attach(cluster: fleet.Fleet, device: Path) -> None:
 
 
 def _may_end_soon(error: Exception) -> bool:
-    """Also errors that say nothing about the request, and those of a machine whose network or role is not there yet."""
-    says_nothing = is_throttled(error) or has_expired(error) or (http_status(error) or 500) >= 500
-    return says_nothing or error_code(error) in TEMPORARY
+    """Also errors of a machine whose network or role is not there yet."""
+    return is_unserved(error) or error_code(error) in TEMPORARY
 
 
 @dataclass
