@@ -3,7 +3,7 @@
 Each test is a row, named by its marker: `@pytest.mark.fault("the node's instance ends")`. All rows share one cluster.
 The rows of a file with the marker `partitions` use these partitions only. Such files run side by side, each in a worker
 of pytest-xdist. All other rows run alone, because their fault concerns the head node or a service of AWS.
-`--sittings 2` runs all rows twice. `--table docs/reliability.md` writes the rows that passed into that table.
+`--sittings 2` runs all rows twice. `--table docs/reliability.md` writes the rows into that table, also those that fail.
 `--keep=FOLDER` uses the cluster of FOLDER, or starts one there, and leaves it running: for work on a row.
 """
 
@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from bed import Bed
 from block import configure
-from rows import Row, at_rest_afterwards, explain_errors
+from rows import FAILED, Row, at_rest_afterwards, explain_errors
 from table import Cells, Table
 
 PLAIN = "/home/plain"
@@ -44,7 +44,7 @@ LONGEST_FIRST = (
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("chaos")
     group.addoption("--sittings", type=int, default=1, help="how often all rows run on the same cluster")
-    group.addoption("--table", type=Path, help="the Markdown file whose table gets the rows that passed")
+    group.addoption("--table", type=Path, help="the Markdown file whose table gets the rows")
     group.addoption("--keep", type=Path, help="the folder of a cluster to use, and to leave running")
 
 
@@ -142,11 +142,20 @@ def row(request: pytest.FixtureRequest, chaos: Bed, sitting: int) -> Iterator[Ro
     assert marker, "a row needs its fault: @pytest.mark.fault(…)"
     found = Row(marker.args[0], chaos, own.args if own else ())
     turn = fcntl.LOCK_SH if own else fcntl.LOCK_EX
-    with locked(request.config.stash[FOLDER] / "turn", turn), at_rest_afterwards(found):
-        yield found
-    assert (found.leaked, found.lost) == (0, 0), "leaked instances, lost jobs"
-    if request.node.stash.get(PASSED, False):
-        request.node.user_properties.append((CELLS, {**asdict(found.cells), "sitting": sitting}))
+    passed = False
+    try:
+        with locked(request.config.stash[FOLDER] / "turn", turn), at_rest_afterwards(found):
+            yield found
+        assert (found.leaked, found.lost) == (0, 0), "leaked instances, lost jobs"
+        assert found.started_again == dict.fromkeys(found.killed, 1), "services that systemd has started again"
+        passed = request.node.stash.get(PASSED, False)
+    finally:
+        cells = {**asdict(cells_of(found, passed=passed)), "sitting": sitting}
+        request.node.user_properties.append((CELLS, cells))
+
+
+def cells_of(row: Row, *, passed: bool) -> Cells:
+    return row.cells if passed else replace(row.cells, outcome=FAILED)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -159,17 +168,24 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, bool, boo
 
 
 class Written:
-    """In the process that hears of all workers' rows: writes each at once, so that an interrupted run keeps it."""
+    """In the process that hears of all workers' rows: writes each at once, so that an interrupted run keeps it. If a
+    row fails in one sitting, its line says so."""
 
     def __init__(self, table: Table, file: Path | None) -> None:
         self._table, self._file = table, file
+        self._failed: set[str] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        cells = dict(report.user_properties).get(CELLS) if report.when == "teardown" and report.passed else None
-        if not isinstance(cells, dict):
+        found = dict(report.user_properties).get(CELLS) if report.when == "teardown" else None
+        if not isinstance(found, dict):
             return
-        sitting = cells.pop("sitting")
-        self._table.add(Cells(**cells), sitting)
+        sitting = found.pop("sitting")
+        cells = Cells(**found)
+        if cells.fault in self._failed:
+            return
+        if cells.outcome == FAILED:
+            self._failed.add(cells.fault)
+        self._table.add(cells, sitting)
         if self._file:
             self._table.write(self._file)
 

@@ -22,6 +22,10 @@ from localcloud.tests.patience import stretched
 ANSWER = "the answer is 5050"
 """The last line of a job that did all of its work."""
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY")
+FAILED = "**the row failed**"
+"""The outcome, in the table."""
+SERVICES = ("slurmctld", "slurmdbd", "gpucluster-reconcile")
+"""Of the head node. systemd starts them again whenever they end."""
 SLURM_SAVES_WITHIN_S = 10
 """SAVE_MAX_WAIT in slurmctld/state_save.c is five seconds; a job that started since then would run again."""
 GRACE_S = 330
@@ -147,6 +151,9 @@ class Row:
     outcome: str = ""
     leaked: int = 0
     lost: int = 0
+    killed: tuple[str, ...] = ()
+    """Services of the head node that the row kills, once each. All others of SERVICES must not end by themselves."""
+    started_again: dict[str, int] = field(default_factory=dict)
     jobs: list[Job] = field(default_factory=list)
     _faults: list[str] = field(default_factory=list)
     _began: float = 0.0
@@ -208,6 +215,11 @@ class Row:
         """Removes the row's faults."""
         while self._faults:
             self.bed.localcloud("fault", "clear", self._faults.pop())
+
+    def kills(self, service: str) -> None:
+        """With SIGKILL. systemd starts it again."""
+        self.bed.ssh("sudo", "systemctl", "kill", "--signal=KILL", "--kill-whom=main", service)
+        self.killed += (service,)
 
     def begins(self) -> None:
         """The fault is caused now."""
@@ -292,6 +304,16 @@ def at_rest_afterwards(row: Row) -> Iterator[None]:
     wait_for("an empty queue", lambda: not row.bed.ssh("squeue", "-h", *row.own, "-o", "%i").strip(), 120)
     wait_for("nodes at rest", lambda: not _restless(row), GRACE_S)
     row.leaked, row.lost = _leaked(row), sum(job.state not in ENDED for job in row.jobs)
+    row.started_again = started_again(row.bed)
+
+
+def started_again(bed: Bed) -> dict[str, int]:
+    """Service -> how often it has ended and systemd has started it again, since the last call. `systemctl restart` does
+    not count, and sets the count to 0 (service_enter_dead in systemd's src/core/service.c), as reset-failed does."""
+    services = " ".join(SERVICES)
+    ask = f"systemctl show --property=NRestarts --value {services} && systemctl reset-failed {services}"
+    counts = map(int, bed.ssh("sudo", "sh", "-c", ask).split())
+    return {service: count for service, count in zip(SERVICES, counts, strict=True) if count}
 
 
 def _troubled(node: Mapping[str, Any], since: str) -> bool:
@@ -312,16 +334,18 @@ def _restless(row: Row) -> list[str]:
 
 
 def _leaked(row: Row) -> int:
-    """Instances whose node is powered off, or which have none, for longer than the grace of reconcile."""
+    """Instances whose node is powered off or has a newer one, or which have none, for longer than the grace of
+    reconcile."""
 
     def left() -> set[str]:
         nodes = {id_: each["node"] for id_, each in row.bed.instances("compute").items()}
+        newest = {node: id_ for id_, node in nodes.items()}
         on = {node for node, state in states(row).items() if not state.endswith("~")}
         whose = ("", *row.partitions)
         return {
             id_
             for id_, node in nodes.items()
-            if node not in on and (not row.partitions or node.rpartition("-")[0] in whose)
+            if (node not in on or newest[node] != id_) and (not row.partitions or node.rpartition("-")[0] in whose)
         }
 
     first = left()
@@ -333,9 +357,11 @@ def _leaked(row: Row) -> int:
 
 
 def explain_errors(bed: Bed) -> None:
-    """Every kind of error in slurmctld's log has an explanation. The log ends with the head node."""
+    """Every kind of error in slurmctld's log has an explanation, also one that ended slurmctld (`fatal:`). The log ends
+    with the head node."""
     lines = bed.ssh("sudo", "cat", "/var/log/slurm/slurmctld.log").splitlines()
     text = Path(__file__).with_name("explained-errors.txt").read_text()
     explained = [line for line in text.splitlines() if line[:1] not in ("", "#")]
-    unexplained = [line for line in lines if "error:" in line and not any(re.search(each, line) for each in explained)]
+    errors = [line for line in lines if "error:" in line or "fatal:" in line]
+    unexplained = [line for line in errors if not any(re.search(each, line) for each in explained)]
     assert not unexplained, "errors of slurmctld without an explanation:\n" + "\n".join(unexplained)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from bed import wait_for
-from rows import ANSWER, Row, counting
+from rows import ANSWER, Job, Row, counting
 
 pytestmark = pytest.mark.partitions("crowds")
 OTHERS = """
@@ -18,13 +18,18 @@ def test_fifty_jobs_at_once(row: Row) -> None:
     """49 are submitted on the head node, as by a script. The user waits for the last one."""
     row.begins()
     others = row.bed.ssh("sh", "-c", OTHERS).split()
+    row.jobs += [Job(row.bed, each, folder="") for each in others]
     last = row.submit("--", *counting(1), follow=True)
     row.follows(last, "other jobs are ahead of it")
     row.why(last, "other jobs are ahead of it")
     row.why(last, "it needs 1 of the 4 nodes of crowds: 0 free, 4 busy or starting")
     last.completes(900)
-    asked = ("squeue", "-h", "-t", "all", "-o", "%T", "-j", ",".join(others))
-    wait_for("all jobs", lambda: row.bed.ssh(*asked).split() == ["COMPLETED"] * 49, 900)
+
+    def of_all(column: str) -> list[str]:
+        return row.bed.ssh("squeue", "-h", "-t", "all", "-O", column, "-j", ",".join([*others, last.id])).split()
+
+    wait_for("all jobs", lambda: of_all("State") == ["COMPLETED"] * 50, 900)
+    assert of_all("RestartCnt") == ["0"] * 50
     row.ends("each runs once")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from bed import UP_TIMEOUT_S, Bed, wait_for
 from powered_off import powered_off_node
-from rows import Row, explain_errors
+from rows import Job, Row, explain_errors
 
 ALONE = ("--nodes", "1")
 SAVED_S = 6
@@ -23,53 +24,90 @@ def the_head(bed: Bed) -> str:
 
 @pytest.mark.fault("slurmctld is killed while it launches a job's nodes")
 def test_slurmctld_killed_during_resume(row: Row) -> None:
-    node = powered_off_node(row.bed)
-    row.fault_add("slow-boot", "--delay-s", "25", "--tag", "gpucluster:role=compute")
-    job = row.submit(
-        *ALONE, f"--sbatch-args=--nodelist={node}", "--", "bash", "-c", "echo the answer is 5050", follow=True
-    )
-    launching = "ls /run/gpucluster/launching/*.json /run/gpucluster/booting.json 2>/dev/null | head -n 1"
-    wait_for("the launch", lambda: job.state == "CONFIGURING" and row.bed.ssh("sh", "-c", f"{launching} || :"), 120)
+    """systemd ends ResumeProgram with slurmctld's unit."""
+    node, cause = powered_off_node(row.bed), "RequestLimitExceeded"
+    row.fault_add("throttle", "--action", "RunInstances")
+    began = time.time()
+    job = row.submit(*ALONE, f"--sbatch-args=--nodelist={node}", "--", "echo", "the answer is 5050")
+    wait_for("the launch", lambda: launches_again(row.bed, node) == [False], 120)
     time.sleep(SAVED_S)
+    assert launches_again(row.bed, node) == [False], "ResumeProgram runs"
     row.begins()
-    row.bed.ssh("sudo", "systemctl", "kill", "--signal=KILL", "--kill-whom=main", "slurmctld")
-    row.why(job, f"job {job.id} is ")  # pending, if the backfill scheduler had started it: it writes no starts
+    row.kills("slurmctld")
+    wait_for("the repeated launch", lambda: launches_again(row.bed, node) == [True], 60)
+    row.why(job, f"EC2 has not launched {node} yet: {cause}")
+    row.clear()
     job.completes()
-    row.ends("systemd restarts slurmctld; the job runs on the node")
+    assert row.bed.launched_since(began) == {row.bed.instance_of(node)}
+    row.ends("systemd restarts slurmctld, and reconcile repeats the launch; the node is launched once")
+
+
+def launches_again(bed: Bed, node: str) -> list[bool]:
+    """Of each program that launches the node, or was killed meanwhile: whether it repeats a launch of a killed one."""
+    launching = f"grep -hw {node} /run/gpucluster/launching/*.json 2>/dev/null || :"
+    return [json.loads(line)["again"] for line in bed.ssh("sh", "-c", launching).splitlines()]
 
 
 @pytest.mark.fault("the head node's own disk is full (/var/log, /tmp, /var/tmp)")
 def test_full_root_disk(row: Row) -> None:
     node = powered_off_node(row.bed)
     job = row.settled()
-    row.begins()
-    with full_disk(row.bed):
+    with small_disk(row.bed):
+        row.begins()
+        row.bed.ssh("sudo", "sh", "-c", FILL)
         row.status("100 % full")
         meanwhile = row.submit(*ALONE, f"--sbatch-args=--nodelist={node}", "--", "echo", "the answer is 5050")
         meanwhile.completes()
+        assert not is_logged(meanwhile), "slurmctld's log has no space either"
+        explain_errors(row.bed)
     row.ends("jobs start, run and complete, also on nodes that are launched meanwhile; the logs have a gap")
     job.is_same_process()
+    wait_for("a log without a gap", lambda: is_logged(job), 30)
+
+
+def is_logged(job: Job) -> bool:
+    """Whether slurmctld's log has the end of the job."""
+    return bool(job.bed.ssh("sudo", "sh", "-c", f"grep 'JobId={job.id} done' /var/log/slurm/slurmctld.log || :"))
 
 
 @contextmanager
-def full_disk(bed: Bed) -> Iterator[None]:
-    """Only the places are full to which the head node writes: machines of the local cloud share this machine's disk."""
-    bed.ssh("sudo", "sh", "-c", FULL)
+def small_disk(bed: Bed) -> Iterator[None]:
+    """Of the places to which the head node writes: machines of the local cloud share this machine's disk."""
+    bed.ssh("sudo", "sh", "-c", f"{WITH_FILES}{MOUNT}{RESTART}")
+    # slurmdbd ends if it starts on a full disk. Here it is the fault of a cluster that runs.
+    wait_for("Slurm's accounts", lambda: bed.ssh("sh", "-c", "sacctmgr -n list cluster 2>/dev/null || :"), 60)
     try:
         yield
     finally:
-        bed.ssh("sudo", "umount", "-l", "/var/log", "/tmp", "/var/tmp")
+        bed.ssh("sudo", "sh", "-c", f"{WITH_FILES}{UNMOUNT}{RESTART}")
 
 
-FULL = """
-for at in /var/log /tmp /var/tmp; do
+PLACES = "/var/log /tmp /var/tmp"
+WITH_FILES = f"""
+pids=$(for at in {PLACES}; do find /proc/[0-9]*/fd -lname "$at/*" 2>/dev/null; done | cut -d / -f 3 | sort -u)
+services=$(systemctl whoami $pids | grep '[.]service$' | sort -u)
+"""
+"""The services that have files open there."""
+MOUNT = f"""
+for at in {PLACES}; do
     copy=$(mktemp -d /run/full.XXXX)
     cp -a --attributes-only "$at/." "$copy/"
     mount -t tmpfs -o "size=1m,mode=$(stat -c %a "$at")" tmpfs "$at"
     cp -a "$copy/." "$at/"
     rm -r "$copy"
-    dd if=/dev/zero of="$at/full" 2>/dev/null || :
 done
+"""
+RESTART = """
+systemctl restart $services
+"""
+"""Their open files stay where they were until then."""
+FILL = f"""
+for at in {PLACES}; do dd if=/dev/zero of="$at/full" 2>/dev/null || :; done
+for log in /var/log/*/*.log; do yes "" | head -c 4096 >> "$log" 2>/dev/null || :; done
+"""
+"""Also the rest of the last page of each log."""
+UNMOUNT = f"""
+for at in {PLACES}; do rm -f "$at/full"; umount -l "$at"; done
 """
 
 
