@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -44,6 +45,7 @@ class World:
         self.down_while_launching: list[slurm.Down] = []
         self._registered: set[str] = set()
         self._booting: dict[str, float] = {}
+        self._requests = itertools.count()
         self.account = _Account(cloud, sizes, types, code, reserved)
         rendered = snapshots.bundle(code / "tests" / "golden", "cluster")
         conf = rendered["slurm/slurm.conf"] + rendered["slurm/image.conf"]
@@ -80,16 +82,13 @@ class World:
             pass
 
     def _tick(self) -> None:
-        self.slurm.tick(self._resume, lambda nodes: self._start("suspend", nodes))
+        self.slurm.tick(self._resume, lambda nodes: self.programs.start("suspend", ",".join(nodes)))
 
     def _resume(self, nodes: list[str], jobs: list[dict[str, object]]) -> None:
-        number = len(list(self._folder.glob("resume-*.json")))
-        file = self._folder / f"resume-{number}.json"
-        file.write_text(json.dumps({"all_nodes_resume": ",".join(nodes), "jobs": jobs}))
-        self._start("resume", nodes, SLURM_RESUME_FILE=str(file))
-
-    def _start(self, name: str, nodes: list[str], **environment: str) -> None:
-        self.programs.start(name, ",".join(nodes), **environment)
+        """resume_program serves other programs over a socket, which knows no virtual time. resume launches alone."""
+        file = self._folder / f"resume-{next(self._requests)}.json"
+        file.write_text(json.dumps({"nodes": nodes, "jobs": jobs, "asked": []}))
+        self.programs.start("resume", str(file), ",".join(nodes))
 
     def _scontrol(self, program: str, argv: Sequence[str]) -> str:
         self.clock.sleep(slurm.SCONTROL_S)
@@ -101,7 +100,7 @@ class World:
 
     def _judge(self, downs: list[slurm.Down]) -> None:
         """Booting nodes that a program other than resume set DOWN; only resume may do that."""
-        launching = {node for name, words in self.programs.running if name == "resume" for node in words[0].split(",")}
+        launching = {node for name, words in self.programs.running if name == "resume" for node in words[1].split(",")}
         alive = set(self.named().values())
         for down in downs:
             if down.node in alive or (down.node in launching and "POWERING_UP" in down.state):
