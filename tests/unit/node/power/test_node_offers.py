@@ -65,7 +65,8 @@ class Program:
         return launch
 
     def end(self, node: str) -> None:
-        self._may_end[node].set()
+        """Also before the program has accepted it: its thread may begin late."""
+        self._may_end.setdefault(node, threading.Event()).set()
 
 
 def offered(request: Request, path: Path) -> bool:
