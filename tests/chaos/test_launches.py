@@ -48,6 +48,12 @@ def launched_since(row: Row, since: float) -> int:
     return sum(type_of.get(each) in (FIRST, SECOND) for each in row.bed.launched_since(since))
 
 
+def kill_resume(row: Row, node: str) -> None:
+    """The program that launches the node: its id begins the name of its record."""
+    record = f"basename $(grep -lw {node} /run/gpucluster/launching/*.json)"
+    row.bed.ssh("sh", "-c", f"sudo kill -9 $({record} | cut -d - -f 1)")
+
+
 @pytest.mark.fault("EC2 has no capacity for the partition's first instance type")
 def test_the_first_type_has_no_capacity(row: Row) -> None:
     power_off(row)
@@ -152,8 +158,7 @@ def test_a_killed_resume(row: Row) -> None:
     job = submit(row, "either", 2)
     row.follows(job, "RequestLimitExceeded")
     row.begins()
-    record = f"basename $(grep -lw {job.nodes[0]} /run/gpucluster/launching/*.json)"
-    row.bed.ssh("sh", "-c", f"sudo kill -9 $({record} | cut -d - -f 1)")
+    kill_resume(row, job.nodes[0])
     row.clear()
     wait_for("the launch", lambda: len(instances(row)) == 2, 30)
     row.ends("reconcile repeats the launch; the job keeps its nodes")
@@ -168,8 +173,7 @@ def test_a_resume_that_is_killed_before_it_names_its_nodes(row: Row) -> None:
     began = time.time()
     job = submit(row, "either", 2)
     wait_for("the launch", lambda: launched_since(row, began) == 2, 60, 0.1)
-    record = f"basename $(grep -lw {job.nodes[0]} /run/gpucluster/launching/*.json)"
-    row.bed.ssh("sh", "-c", f"sudo kill -9 $({record} | cut -d - -f 1)")
+    kill_resume(row, job.nodes[0])
     row.clear()
     job.completes()
     assert launched_since(row, began) == 2
