@@ -42,6 +42,9 @@ ASK_S = 900.0
 
 LOOK_S = 5.0
 """How often a paused launch checks whether it may continue."""
+READ_AGAIN_S = 10.0
+"""How old what is known of the cluster may be: less than the shortest time between two turns (`shortage`), so that each
+turn uses what `gpucluster up` has written before it."""
 
 
 class Resume:
@@ -172,7 +175,7 @@ class Resume:
         bundle of another release may have another form: then the launch goes by what it has read."""
         with self._reading:
             now = self._launcher.clock()
-            if now - self._read_at < shortage.EVERY_S:
+            if now - self._read_at < READ_AGAIN_S:
                 return  # another launch has just done it
             self._read_at = now
             self._stale = set(self._templates)

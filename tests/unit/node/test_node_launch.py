@@ -619,9 +619,12 @@ def test_a_new_launch_does_not_put_off_the_turn_of_those_that_wait() -> None:
         assert turns == 1
 
 
+@pytest.mark.parametrize("turn_s", shortage._BETWEEN_S)
 def test_a_launch_without_capacity_uses_types_that_are_added_meanwhile(
-    stubs: Stubs, waiting: Waiting, counted: list[tuple[str, str]]
+    stubs: Stubs, waiting: Waiting, counted: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, turn_s: float
 ) -> None:
+    """At its next turn, however early that comes."""
+    monkeypatch.setattr(shortage, "_BETWEEN_S", (turn_s, turn_s))
     refusing_parameters(stubs)
     stubs("ec2").add_client_error("run_instances", *ICE, http_status_code=500)
     parameter(stubs, "partitions/train", {"instance_types": TYPES, "subnet_id": "subnet-1"})
