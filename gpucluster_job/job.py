@@ -22,6 +22,7 @@ from gpucluster_job import (
     make_containers,
     ourselves,
     placement,
+    secret_file,
 )
 from gpucluster_job.ending import Ending, metrics, now, runs_again, stop_reason, write_result
 from gpucluster_job.hang import Hang
@@ -90,6 +91,7 @@ class Job:
     def _phases(self) -> None:
         self._log_place.begin()
         self._command = element.enter(self._settings, self._command)
+        secret_file.check(self._settings)
         self._find_nodes()
         self._preflight = Preflight(self._runner, self._settings, self._nodes)
         self._preflight.quick()
@@ -180,19 +182,16 @@ class Job:
             self._write({**more, **pending})
         more.update(self._run.finish(self._ending))
         elsewhere = bool(self._preflight and self._preflight.drains) and not (stopped or self._run.goes_on)
-        again = self._run.goes_on or elsewhere or (stopped and runs_again(self._settings))
+        again = self._run.goes_on or elsewhere or (bool(self._ending.code) and runs_again(self._settings))
         if not again:
-            self._drop_secrets()
+            secret_file.remove(self._settings)
         self._run.keep(self._write(more))
         if elsewhere and not verdict.run_elsewhere(self._settings):
             again = False
-            self._drop_secrets()
+            secret_file.remove(self._settings)
         if not again:
             self._log_place.end()  # last, because a large log may take longer than Slurm waits for a stopped job
         return self._ending.code
-
-    def _drop_secrets(self) -> None:
-        (self._settings.folder / "secrets.sh").unlink(missing_ok=True)
 
     def _write(self, more: dict[str, object]) -> dict[str, object]:
         nodes = [*self._nodes, *self._server_nodes]

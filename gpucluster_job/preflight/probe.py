@@ -23,6 +23,8 @@ NUMBERS = 4096
 MEETING_S = 90.0
 """How long nodes wait for each other, because Slurm may start their tasks seconds apart."""
 COMMAND_S = 30.0
+NO_DATA = 61
+"""fi_info's exit code if no interface suits: FI_ENODATA (libfabric's util/info.c: main)."""
 
 Report = Dict[str, Any]
 
@@ -57,10 +59,13 @@ def _noting(report: Report, what: str) -> Iterator[None]:
 
 
 def _start(program: str, *arguments: str) -> subprocess.Popen[str] | Exception:
-    path = os.environ["PATH"] + ":/opt/amazon/efa/bin"
+    """What the job sets for its own program must not decide what the node has: FI_PROVIDER=tcp hides all EFA interfaces
+    (libfabric's src/fabric.c: fi_ini), and a Conda environment may have a fi_info and a libfabric without EFA."""
+    hidden = [f"--unset={name}" for name in os.environ if name.startswith(("FI_", "LD_"))]
+    path = "/opt/amazon/efa/bin:" + os.environ["PATH"]
     try:
         return subprocess.Popen(
-            ["env", f"PATH={path}", program, *arguments],
+            ["env", *hidden, f"PATH={path}", program, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -96,7 +101,10 @@ def gpus(answer: tuple[int, str]) -> Report:
 
 def efa_interfaces(answer: tuple[int, str]) -> int:
     """fi_info lists an interface once for each fabric and endpoint type: `rdmap16s27-rdm`, `rdmap16s27-dgrm`."""
-    domains = (line.partition("domain:") for line in answer[1].splitlines())
+    code, text = answer
+    if code not in (0, NO_DATA):
+        raise RuntimeError(f"fi_info exited with code {code}: {text.strip()[:200]}")
+    domains = (line.partition("domain:") for line in text.splitlines())
     return len({name.strip().rpartition("-")[0] for _, label, name in domains if label})
 
 

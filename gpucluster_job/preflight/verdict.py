@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Mapping
 
 from gpucluster_job.log import say
+from gpucluster_job.preflight.judge import TESTED
 from gpucluster_job.settings import Settings
 from gpucluster_job.task import limit
 
+EPILOG = Path("/opt/gpucluster/epilog.d/84-preflight")
 MOST_REQUEUES = 3
 """For this. A program that breaks the checks on healthy nodes must not go on for ever."""
 LONGEST = 250
@@ -19,6 +21,11 @@ LONGEST = 250
 def tell(settings: Settings, broken: Mapping[str, str]) -> bool:
     """broken: node -> why. Whether the epilogs of these nodes, which run as root, find it."""
     nodes = " and ".join(broken)
+    if not EPILOG.exists():
+        say(f"[preflight] {nodes} booted before an update, so no epilog drains {'it' if len(broken) == 1 else 'them'}:")
+        for node in broken:
+            say(f"[preflight] {TESTED.format(node)}")
+        return False
     try:
         for node, why in broken.items():
             _place(settings, node).write_text(f"{why[:LONGEST]}\n", encoding="utf-8")

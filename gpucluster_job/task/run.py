@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Callable
 
+from gpucluster_job import secret_file
 from gpucluster_job.ending import STOPPED_BY, Ending, runs_again
 from gpucluster_job.log import say
 from gpucluster_job.runner import LAUNCHER_GRACE_S, Runner, Tick
@@ -69,7 +70,7 @@ class Run:
         """Slurm did not requeue the job for us. It may have requeued it for another reason."""
         self._limit.unkeep()
         if not runs_again(self._settings):
-            (self._settings.folder / "secrets.sh").unlink(missing_ok=True)
+            secret_file.remove(self._settings)
 
     def _attempt(self, write: Callable[[], None], what: str) -> None:
         try:

@@ -62,4 +62,9 @@ def launch(wanted: Mapping[str, Any]) -> None:
     file.write_text(json.dumps(wanted))
     logs = (f"--property=Standard{stream}=append:{LOG}" for stream in ("Output", "Error"))
     program = ("/opt/gpucluster/bin/node-program", "power.resume", str(file))
-    subprocess.run(["systemd-run", "--collect", "--quiet", f"--unit={name}", *logs, *program], check=True, timeout=30)
+    command = ["systemd-run", "--collect", "--quiet", f"--unit={name}", *logs, *program]
+    try:
+        subprocess.run(command, check=True, timeout=30)
+    except (OSError, subprocess.CalledProcessError):  # after a timeout, systemd may still start the unit
+        file.unlink()
+        raise

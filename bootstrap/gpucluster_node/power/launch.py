@@ -83,12 +83,14 @@ class Patience:
 @dataclass
 class Launched:
     """left: nodes for which no type had capacity. why: EC2's messages, by type. may_be_stopped: whether AWS Budgets
-    stops the cluster's launches at its limit. patience: of an abandoned call."""
+    stops the cluster's launches at its limit. patience: of an abandoned call. some: whether other nodes have got an
+    instance."""
 
     left: list[str] = field(default_factory=list)
     errors: list[tuple[fleet.LaunchTemplate, Exception]] = field(default_factory=list)
     may_be_stopped: bool = False
     patience: Patience | None = None
+    some: bool = False
 
     @property
     def is_abandoned(self) -> bool:
@@ -175,6 +177,7 @@ class Launcher:
                 size //= 2
                 continue
             del found.left[: len(instances)]
+            found.some = True
             hand_over(dict(zip(nodes, instances, strict=False)))
         return None
 
@@ -189,20 +192,22 @@ class Launcher:
         token = ec2.client_token(f"{self._attempt}-{next(self._calls)}", nodes, template)
         return self.call(Call(token, template, least, len(nodes), tuple(nodes)), wanted, patience)
 
-    def call(self, call: Call, wanted: StillWanted, patience: Patience) -> list[ec2.Instance]:
-        """Raises AWS_ERRORS, NotWantedError."""
+    def call(
+        self, call: Call, wanted: StillWanted, patience: Patience, *, is_new: bool = True
+    ) -> list[ec2.Instance]:
+        """is_new: whether EC2 has certainly not got it yet. Raises AWS_ERRORS, NotWantedError."""
         instances: list[ec2.Instance] = []
         self._asked(call)
         try:
-            instances = self._call(call, wanted, patience)
+            instances = self._call(call, wanted, patience, is_new)
         finally:
             self._asked(replace(call, nodes=call.nodes[: len(instances)]))
         return instances
 
-    def _call(self, call: Call, wanted: StillWanted, patience: Patience) -> list[ec2.Instance]:
+    def _call(self, call: Call, wanted: StillWanted, patience: Patience, is_new: bool) -> list[ec2.Instance]:
         """A repeated call has the same token: EC2 launches once, even if its answer was lost. Slurm is asked right
         before the call, so that no instance is launched for a job that was cancelled during the pause."""
-        is_rejected, nodes = True, call.nodes
+        is_rejected, nodes = is_new, call.nodes
         for calls in itertools.count(1):
             CALLS.take()
             if calls > 1:

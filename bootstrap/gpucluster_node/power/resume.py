@@ -84,7 +84,7 @@ class Resume:
 
         try:
             for call in killed:
-                if set(group.nodes).intersection(call.nodes):
+                if set(left).intersection(call.nodes):
                     self._repeat(call, left, keep)
             since = self._launcher.clock()
             patience: launch.Patience | None = None
@@ -109,15 +109,18 @@ class Resume:
         except Exception as error:
             self._refuse(left, brief(error))
 
-    def _repeat(self, call: Call, left: Sequence[str], keep: launch.HandOver) -> None:
-        """If EC2 had accepted the call, its instances get their names."""
+    def _repeat(self, call: Call, left: list[str], keep: launch.HandOver) -> None:
+        """If EC2 had accepted the call, its instances get their names. Otherwise it drops nodes that are no longer
+        wanted."""
         try:
             with self._record.calling():
                 patience = launch.Patience(self._launcher.clock())
-                found = zip(call.nodes, self._launcher.call(call, self._wanted.now, patience), strict=False)
+                instances = self._launcher.call(call, self._wanted.now, patience, is_new=False)
+                found = zip(call.nodes, instances, strict=False)
                 keep({node: instance for node, instance in found if node in left})
         except (*AWS_ERRORS, launch.NotWantedError) as error:
             log.info("%s: the call of a killed program is not repeated: %s", ",".join(call.nodes), error)
+            left[:] = self._wanted.still(left)
 
     def _usable(
         self, templates: Sequence[fleet.LaunchTemplate], left: list[str], since: float
@@ -143,15 +146,17 @@ class Resume:
         """Waits until the launch may be repeated, and drops nodes that are no longer wanted. False if there is nothing
         to wait for; then it has set the remaining nodes DOWN."""
         turns = shortage.Turns(partition, self._launcher.clock)
-        if not found.left:
+        if found.some or not found.left:
             turns.succeeded()
+        if not found.left:
             return False
         if found.is_abandoned or self._launcher.wait_for_room(client("ec2"), found, since):
             left[:] = self._wanted.still(left)
             return bool(left)
         count(partition, found)
         if found.lacks_capacity and self._launcher.clock() - since < ASK_S:
-            turns.failed()
+            if not found.some:
+                turns.failed()
             self._wait_for_turn(turns, found.why, left, together=together)
             self._read_again()
             return bool(left)

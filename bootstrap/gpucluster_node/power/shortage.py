@@ -1,8 +1,8 @@
 """Decides when EC2 is asked again for capacity that it lacked: the launches of a partition take turns, with one call in
 about 15 s.
 
-ResumePrograms share the time of the next call through a file. When a launch succeeds, all others of the partition may
-call at once.
+ResumePrograms share the time of the next call through a file. When a launch has got instances, even if not for all its
+nodes, all others of the partition may call at once.
 """
 
 from __future__ import annotations
@@ -53,14 +53,13 @@ class Turns:
         nodes: how many the caller must get. Of a program's launches, those of the fewest nodes come first: if EC2 lacks
         capacity for them, it lacks it for the others, and if it has some, all may call at once."""
         self._sizes[id(self)] = nodes
-        if nodes > min(list(self._sizes.values())):
-            return False
         with self._open() as file:
             text = file.read()
-            if text and self._clock() < float(text):
+            if not text:
+                return True
+            if nodes > min(list(self._sizes.values())) or self._clock() < float(text):
                 return False
-            if text:
-                self._put_off(file)
+            self._put_off(file)
             return True
 
     def _put_off(self, file: IO[str]) -> None:

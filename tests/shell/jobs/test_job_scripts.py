@@ -227,6 +227,16 @@ def test_the_ranks_get_secrets_and_nothing_keeps_them(run_job, tmp_path):
     assert json.loads((folder / "env.json").read_text()) == {"TOKEN": "***"}
 
 
+def test_a_run_after_a_failed_one_does_not_start_without_its_secrets(tmp_path):
+    """Somebody requeues the job, or its node finds only then that its GPU was broken."""
+    job = prepare(tmp_path, {"TOKEN": "x"}, {"command": ("bash", "-c", "exit 3")})
+    assert finished(subprocess.run(**job, timeout=60, check=False).returncode, tmp_path / "job")[0] == 3
+    job["env"]["SLURM_RESTART_COUNT"] = "1"
+    code, result, _, _ = finished(subprocess.run(**job, timeout=60, check=False).returncode, tmp_path / "job")
+    assert code == 1
+    assert result["reason"] == "the values of TOKEN were removed when an earlier run failed: submit the job again"
+
+
 def test_the_secrets_file_is_for_its_owner_alone(tmp_path):
     prepare(tmp_path, {"TOKEN": "x"}, {"command": ("true",)})
     assert stat.S_IMODE((tmp_path / "job" / "secrets.sh").stat().st_mode) == 0o600
@@ -378,6 +388,16 @@ def test_a_requeued_job_gets_its_secrets_again(tmp_path, runs_before, restarts, 
     process.send_signal(signal.SIGTERM)
     process.wait(30)
     assert (tmp_path / "job" / "secrets.sh").exists() == kept
+
+
+def test_a_job_that_fails_while_its_node_requeues_it_keeps_its_secrets(tmp_path):
+    """The node requeues it because a GPU is broken, and the program on the GPU fails at once."""
+    job = prepare(tmp_path, {"TOKEN": "x"}, {"launcher": "srun", "command": ("bash", "-c", "exit 3")})
+    shown = f"JobId={job['env']['SLURM_JOB_ID']} JobState=COMPLETING Requeue=1 Restarts=1 BatchFlag=1"
+    with (tmp_path / "stubs" / "scontrol").open("a") as file:
+        file.write(f'[ "$*" != "--oneliner show job $SLURM_JOB_ID" ] || echo "{shown}"\n')
+    assert subprocess.run(**job, timeout=60, check=False).returncode == 3
+    assert (tmp_path / "job" / "secrets.sh").exists()
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)

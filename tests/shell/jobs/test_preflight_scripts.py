@@ -32,6 +32,8 @@ def run(tmp_path):
         (tmp_path / "stubs" / "getent").write_text(HERE)
         expected = tmp_path / "job" / "preflight" / "expected.json"
         expected.write_text(json.dumps(json.loads(expected.read_text()) | {"mounts": ["/"]}))
+        (tmp_path / "84-preflight").touch()
+        change(tmp_path, "preflight/verdict.py", "/opt/gpucluster/epilog.d", str(tmp_path))
         if before:
             before(tmp_path)
         process = subprocess.run(**job, timeout=60, check=False)
@@ -128,6 +130,16 @@ def test_a_job_that_is_not_requeued_says_why_and_its_node_is_drained(run, scontr
     assert (folder / "preflight/broken-77-train-2").exists() and not (folder / "secrets.sh").exists()
 
 
+def test_a_node_that_booted_before_an_update_is_left_to_an_administrator(run, tmp_path):
+    """The job's runtime is newer than the node's programs, which do not read it."""
+    epilog = tmp_path / "84-preflight"
+    code, result, log, folder = run(stubs=LOST_GPU | {"scontrol": slurm()}, before=lambda tmp_path: epilog.unlink())
+    assert (code, result["reason"]) == (1, LOST), log
+    assert "train-2 booted before an update, so no epilog drains it:" in said(log)
+    assert "an administrator's `gpucluster doctor --node train-2` tests it" in log
+    assert not list((folder / "preflight").glob("broken-*")) and asked_of(tmp_path) == []
+
+
 def test_a_cluster_that_we_did_not_build_drains_nothing(run, tmp_path):
     def elsewhere(tmp_path):
         path = tmp_path / "job/preflight/expected.json"
@@ -156,10 +168,19 @@ def test_without_efa_the_job_is_warned(run):
 
 
 def test_without_efa_a_job_that_requires_it_does_not_start(run):
-    code, result, log, _ = run(efa="required", stubs={"fi_info": NO_EFA})
+    """If no node has it, the job may be the cause: none is replaced."""
+    code, result, log, folder = run(efa="required", stubs={"fi_info": NO_EFA})
     assert (code, result["failed_node"]) == (1, "train-1")
-    assert "started" not in log
+    assert "started" not in log and not list((folder / "preflight").glob("broken-*"))
     assert "are 0, expected 1, and the job has efa: required" in result["reason"]
+
+
+def test_a_jobs_own_libfabric_does_not_hide_the_interfaces(run):
+    """FI_PROVIDER limits libfabric to that provider (its src/fabric.c: fi_ini)."""
+    own = {"FI_PROVIDER": "tcp", "LD_LIBRARY_PATH": "/home/ubuntu/libfabric-without-efa/lib"}
+    hidden = '[ -z "$FI_PROVIDER$LD_LIBRARY_PATH" ] || { ' + NO_EFA + "; }; "
+    code, _, log, _ = run(efa="required", env=own, stubs={"fi_info": hidden + HEALTHY["fi_info"]})
+    assert code == 0, log
 
 
 @pytest.mark.parametrize(
@@ -170,6 +191,7 @@ def test_without_efa_a_job_that_requires_it_does_not_start(run):
         ({"nvidia-smi": "printf '0, 0\\n1, 7\\n2, 0\\n3, 0\\n'"}, "GPU 1 of train-1 has uncorrected memory errors"),
         ({"nvidia-smi": "printf '0, [N/A]\\n1, [N/A]\\n2, [N/A]\\n3, [N/A]\\n'"}, None),
         ({"fi_info": "exec /nowhere/fi_info"}, "the EFA interfaces of train-1 could not be counted"),
+        ({"fi_info": "echo 'symbol lookup error' >&2; exit 1"}, "the EFA interfaces of train-1 could not be counted"),
     ],
 )  # fmt: skip
 def test_a_check_that_cannot_run_does_not_fail_the_job(run, stubs, warning):

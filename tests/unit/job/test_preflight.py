@@ -109,6 +109,13 @@ def test_a_node_that_is_certainly_at_fault_is_broken(changed: dict, expected: di
     assert findings.broken == ({"train-2": broken} if broken else {})
 
 
+def test_a_fault_of_every_node_proves_none_broken() -> None:
+    """The cause may be the job, such as variables that hide the interfaces. A job of one node has none to compare."""
+    lost = {"efa_interfaces": 0}
+    assert judged(report(1, **lost), report(2, **lost), efa="required").broken == {}
+    assert list(judged(report(1, **lost), nodes=1, efa="required").broken) == ["train-1"]
+
+
 def test_a_sum_that_is_wrong_on_all_nodes_or_on_all_but_the_first_proves_no_node_broken() -> None:
     for sums in ((4.0, 4.0), (3.0, 4.0), (4.0, 3.0)):
         findings = judged(*(report(number, sum=each) for number, each in enumerate(sums, start=1)))

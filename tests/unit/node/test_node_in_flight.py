@@ -130,7 +130,7 @@ def test_a_launch_is_repeated_later_if_systemd_does_not_answer(tmp_path: Path, m
     file = tmp_path / "1.json"
     file.touch()
     again.look({file: KILLED}, [booting("train-1")], {}, [], ())
-    assert file.exists()
+    assert list(tmp_path.iterdir()) == [file]
     monkeypatch.setattr(again.subprocess, "run", lambda argv, **options: None)
     again.look({file: KILLED}, [booting("train-1")], {}, [], ())
     assert not file.exists()

@@ -605,6 +605,31 @@ def test_the_launch_of_the_fewest_nodes_asks_first() -> None:
         assert all(each.may_call(8) for each in many), "there is some capacity"
 
 
+def test_a_launch_that_gets_some_instances_gives_all_others_a_turn(
+    stubs: Stubs, waiting: Waiting, counted: list[tuple[str, str]]
+) -> None:
+    """Jobs of one node use each instance that becomes free: a job of two nodes would never have a turn."""
+    parameter(stubs, "partitions/train", {"instance_types": TYPES, "subnet_id": "subnet-1"})
+    parameter(stubs, "network", {"hosted_zone_id": "Z1"})
+    larger, may_call = shortage.Turns("train", lambda: 0.0), list[bool]()
+    for numbers in ((1,), (2, 3, 4)):
+        stubs("ec2").add_response("run_instances", {"Instances": [instance(number) for number in numbers]})
+        addresses = {f"train-{number}.c.internal": f"10.0.0.{number}" for number in numbers}
+        expect_records(stubs, "UPSERT", addresses)
+        stubs("ec2").add_response("create_tags", {})
+        if numbers == (1,):
+            for _ in TYPES:
+                stubs("ec2").add_client_error("run_instances", *ICE, http_status_code=500)
+
+    def sleep(seconds: float) -> None:
+        waiting.sleep(seconds)
+        may_call.append(larger.may_call(2))
+
+    with larger.waiting():
+        resumed(SINGLES, waiting.folder, sleep)
+    assert may_call == [True]
+
+
 def test_a_new_launch_does_not_put_off_the_turn_of_those_that_wait() -> None:
     now = 0.0
     waits = shortage.Turns("train", lambda: now)

@@ -44,6 +44,7 @@ class World:
         self.records: dict[str, str] = {}
         self.down: dict[str, str] = {}
         self.refused: tuple[str, ...] = ()
+        self.cancelled: set[str] = set()
         self.meanwhile: Callable[[str], None] = lambda action: None
         self.has_launch_indexes = True
         self._lock = threading.Lock()
@@ -105,7 +106,9 @@ class World:
         values = dict(each.partition("=")[::2] for each in argv[2:])
         if values.get("state") == "down":
             self.down |= dict.fromkeys(values["nodename"].split(","), values["reason"])
-        return ""
+        shown = argv[3].split(",") if argv[1:3] == ["show", "nodes"] else []
+        states = {name: "IDLE" if name in self.cancelled else "ALLOCATED" for name in shown}
+        return "".join(f"NodeName={name} State={state}+CLOUD+POWERING_UP\n" for name, state in states.items())
 
     def instances(self) -> list[ec2.Instance]:
         with self._lock:
@@ -217,6 +220,31 @@ def test_a_killed_programs_call_whose_instances_have_ended_is_made_anew(world: W
     resume.Resume(CLUSTER, launcher, record).run(groups.groups(CLUSTER, call.nodes, jobs), [call])
     assert (world.named(), len(world.launched)) == (list(call.nodes), 3)
     record.close()
+
+
+@pytest.mark.parametrize(("cancelled", "named"), [({"train-1"}, 4), ({f"train-{each}" for each in range(1, 5)}, 0)])
+def test_a_killed_programs_call_that_is_throttled_is_not_made_as_another_one(
+    world: World, cancelled: set[str], named: int
+) -> None:
+    """EC2 has accepted it before, so another call would launch a second time: not if one of the nodes is no longer
+    wanted, and not at all if none is."""
+    template = fleet.LaunchTemplate("a", "lt-a", "1")
+    call = asked.Call("token", template, 1, 4, tuple(slurm.expand("train-[1-4]")))
+    world.of_token["token"] = [world._instance(index) for index in range(4)]
+    throttled = ClientError({"Error": {"Code": "RequestLimitExceeded", "Message": "Request limit exceeded."}}, "x")
+
+    def throttle(action: str) -> None:
+        if action == "RunInstances" and not world.cancelled:
+            world.cancelled = cancelled
+            raise throttled
+
+    world.meanwhile = throttle
+    record = in_flight.Record(call.nodes, world.folder)
+    launcher = launch.Launcher(CLUSTER, "2", lambda: world, sleep=lambda seconds: None, asked=record.asked)
+    jobs = [{"job_id": number, "nodes_resume": name} for number, name in enumerate(call.nodes)]
+    resume.Resume(CLUSTER, launcher, record).run(groups.groups(CLUSTER, call.nodes, jobs), [call])
+    record.close()
+    assert (len(world.named()), len(world.launched), len(world.of_token)) == (named, 4, 1)
 
 
 def test_jobs_are_launched_side_by_side_and_their_addresses_written_together(world: World) -> None:
