@@ -53,7 +53,6 @@ def test_orphans(row: Row) -> None:
     like = row.bed.instance_of(node)
     orphans = {_launched_by_hand(row, like, tags) for tags in ({}, {"node": "nodes-99"}, {"node": node})}
     launched = time.monotonic()
-    assert len(orphans & set(row.bed.instances("compute"))) == 3, "all run at first"
     wait_for("their end", lambda: not orphans & set(row.bed.instances("compute")), 240)
     assert time.monotonic() - launched > 45, "a launch of a node has time to get its tags"
     assert like in row.bed.instances("compute")
@@ -72,4 +71,6 @@ def _launched_by_hand(row: Row, instance_id: str, tags: dict[str, str]) -> str:
         ImageId=like["ImageId"], InstanceType="m6i.large", SubnetId=like["SubnetId"], MinCount=1, MaxCount=1,
         TagSpecifications=[{"ResourceType": "instance", "Tags": named}],
     )  # fmt: skip
-    return str(launched["Instances"][0]["InstanceId"])
+    launched_id = str(launched["Instances"][0]["InstanceId"])
+    assert launched_id in row.bed.instances("compute"), "it runs at first"
+    return launched_id

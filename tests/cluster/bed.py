@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+from botocore.config import Config
 from gpucluster_node import names
 
 from gpucluster.cli.reach.ssh import remote_command
@@ -127,8 +128,10 @@ class Bed:
             return json.load(answer)
 
     def client(self, service: str) -> Any:
+        """Its calls are repeated for minutes, because another test may have them throttled meanwhile."""
         keys = {"aws_access_key_id": "localcloud", "aws_secret_access_key": self.secret}
-        return boto3.client(service, region_name="us-east-1", endpoint_url=self.endpoint_url, **keys)
+        patient = Config(retries={"mode": "standard", "total_max_attempts": 20})
+        return boto3.client(service, region_name="us-east-1", endpoint_url=self.endpoint_url, config=patient, **keys)
 
     def instances(self, role: str) -> dict[str, dict[str, Any]]:
         """Instance id -> the cloud's data of it, and its node (empty: none yet); only running instances."""

@@ -192,9 +192,7 @@ class Launcher:
         token = ec2.client_token(f"{self._attempt}-{next(self._calls)}", nodes, template)
         return self.call(Call(token, template, least, len(nodes), tuple(nodes)), wanted, patience)
 
-    def call(
-        self, call: Call, wanted: StillWanted, patience: Patience, *, is_new: bool = True
-    ) -> list[ec2.Instance]:
+    def call(self, call: Call, wanted: StillWanted, patience: Patience, *, is_new: bool = True) -> list[ec2.Instance]:
         """is_new: whether EC2 has certainly not got it yet. Raises AWS_ERRORS, NotWantedError."""
         instances: list[ec2.Instance] = []
         self._asked(call)
