@@ -24,6 +24,8 @@ ANSWER = "the answer is 5050"
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY")
 FAILED = "**the row failed**"
 """The outcome, in the table."""
+ERROR = re.compile(r"\[[^]]*\] (error|fatal): ")
+"""A line of slurmctld's log. A node's reason may quote a slurmd's `fatal:`."""
 SERVICES = ("slurmctld", "slurmdbd", "gpucluster-reconcile")
 """Of the head node. systemd starts them again whenever they end."""
 SLURM_SAVES_WITHIN_S = 10
@@ -362,6 +364,6 @@ def explain_errors(bed: Bed) -> None:
     lines = bed.ssh("sudo", "cat", "/var/log/slurm/slurmctld.log").splitlines()
     text = Path(__file__).with_name("explained-errors.txt").read_text()
     explained = [line for line in text.splitlines() if line[:1] not in ("", "#")]
-    errors = [line for line in lines if "error:" in line or "fatal:" in line]
+    errors = [line for line in lines if ERROR.match(line)]
     unexplained = [line for line in errors if not any(re.search(each, line) for each in explained)]
     assert not unexplained, "errors of slurmctld without an explanation:\n" + "\n".join(unexplained)

@@ -57,6 +57,7 @@ def explained(rows: ModuleType, line: str) -> None:
 
 def test_an_error_of_slurmctld_needs_an_explanation(rows: ModuleType) -> None:
     explained(rows, "_job_complete: JobId=7 done")
+    explained(rows, "update_node: node boots-1 reason set to: slurmd does not start: slurmd: fatal: no such luck")
     explained(rows, "error: Nodes checks-1 not responding")
     with pytest.raises(AssertionError, match="some other trouble"):
         explained(rows, "error: some other trouble")
