@@ -192,7 +192,7 @@ def test_a_jobs_own_libfabric_does_not_hide_the_interfaces(run):
         ({"nvidia-smi": "printf '0, 0\\n1, 7\\n2, 0\\n3, 0\\n'"}, "GPU 1 of train-1 has uncorrected memory errors"),
         ({"nvidia-smi": "printf '0, [N/A]\\n1, [N/A]\\n2, [N/A]\\n3, [N/A]\\n'"}, None),
         ({"fi_info": "exec /nowhere/fi_info"}, "the EFA interfaces of train-1 could not be counted"),
-        ({"fi_info": "echo 'symbol lookup error' >&2; exit 1"}, "the EFA interfaces of train-1 could not be counted"),
+        ({"fi_info": "exit 1"}, "the EFA interfaces of train-1 could not be counted"),
     ],
 )  # fmt: skip
 def test_a_check_that_cannot_run_does_not_fail_the_job(run, stubs, warning):
