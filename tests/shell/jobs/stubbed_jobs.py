@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from gpucluster.config import loads
 from gpucluster.job import SbatchRequest, load
@@ -192,7 +193,8 @@ def change(tmp_path: Path, module: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def finished(code: int, folder: Path):
+def finished(code: int, folder: Path) -> tuple[int, dict[str, Any], str, Path]:
+    """(exit code, result, log, folder) of a job that has ended."""
     return code, json.loads((folder / "result.json").read_text()), (folder / "log.txt").read_text(), folder
 
 
