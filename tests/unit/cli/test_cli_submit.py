@@ -176,3 +176,21 @@ def test_another_version_of_pydantic_finds_the_rest_of_its_plugin_loader():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "pydantic"), done.stderr
+
+
+def test_annotations_of_pydantics_schemas_are_compiled_when_they_are_used():
+    program = """
+import typing
+from gpucluster import start
+start._without_forward_references()
+from pydantic_core.core_schema import IntSchema
+print(typing.get_type_hints(IntSchema)["le"], not isinstance(IntSchema.__annotations__["le"], typing.ForwardRef))
+print(type(typing.TypedDict("Other", {"le": "int"}).__annotations__["le"]).__name__)
+try:
+    typing.NamedTuple("Other", [("le", (int,))])
+except TypeError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[:2] == ["<class 'int'> True", "ForwardRef"], done.stderr
+    assert "must be a type" in done.stdout
