@@ -12,7 +12,7 @@ from test_steps import source_of
 from gpucluster import render
 from gpucluster.config import loads
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 CLUSTER = "name: Test\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
 LUSTRE = CLUSTER + "storage: [{mount: /fsx, type: fsx-lustre}]\n"
 

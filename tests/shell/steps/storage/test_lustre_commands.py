@@ -16,7 +16,7 @@ import pytest
 
 from localcloud.tests.recorded import record
 
-GUEST = Path(__file__).resolve().parents[3] / "localcloud" / "machines" / "guest" / "usr"
+GUEST = Path(__file__).resolve().parents[4] / "localcloud" / "machines" / "guest" / "usr"
 REFUSED = {"error": "/nosuchname is not the file system's name"}
 
 
