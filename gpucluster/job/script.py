@@ -1,11 +1,11 @@
 """Turns a JobSpec into the script for sbatch. Pure: the same request gives the same text."""
 
 import os
+import posixpath
 import shlex
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
-from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ WIDTH = 110
 """Maximum width of the launch command's lines, in characters."""
 HANG_TIMEOUT = "GPUCLUSTER_HANG_TIMEOUT"
 """Seconds. `gpucluster why` reads this line of the script."""
-BEGINNINGS = ("srun", "horovodrun", "mpirun", "bash", PYTHON, LEASHED, LEADING)
+BEGINNINGS = frozenset(("srun", "horovodrun", "mpirun", "bash", PYTHON, LEASHED, LEADING))
 EXTENDED = ("PATH", "PYTHONPATH")
 """The job adds to these."""
 
@@ -129,14 +129,16 @@ class SbatchRequest(NamedTuple):
     @property
     def launch_lines(self) -> list[str]:
         """The launcher's argv in shell syntax; each program that it starts begins a new line."""
-        lines, before = [""], ""
+        lines, line, before = list[str](), "", ""
         for word in map(shlex.quote, self.launcher.argv(self._launch_request())):
             begins = word in BEGINNINGS and before not in BEGINNINGS
-            if lines[-1] and (begins or len(lines[-1]) + len(word) >= WIDTH):
-                lines.append("")
-            lines[-1] += f" {word}" if lines[-1] else word
+            if line and (begins or len(line) + len(word) >= WIDTH):
+                lines.append(line)
+                line = word
+            else:
+                line = f"{line} {word}" if line else word
             before = word
-        return lines
+        return [*lines, line]
 
     def _launch_request(self) -> LaunchRequest:
         spec = self.spec
@@ -376,4 +378,4 @@ def _packages() -> Mapping[str, str]:
 
 def _module_folder(command: tuple[str, ...]) -> str:
     """The folder of the program."""
-    return next((str(PurePosixPath(word).parent) for word in command if word.endswith(".py")), ".")
+    return next((posixpath.dirname(word) or "." for word in command if word.endswith(".py")), ".")
