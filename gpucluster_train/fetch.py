@@ -169,8 +169,8 @@ def _digest(path: Path) -> str:
 
 def _channel(index: Path, node: str) -> tuple[Channel, dict[str, str]]:
     """The channel at its source."""
-    told = json.loads(index.read_text(encoding="utf-8"))
-    return replace(read(index, World(), node), root=told["root"]), told["versions"]
+    kept = json.loads(index.read_text(encoding="utf-8"))
+    return replace(read(index, World(), node), root=kept["root"]), kept["versions"]
 
 
 def fetch_all(folder: Path, node: str) -> str | None:

@@ -65,13 +65,13 @@ def listing(uri: str) -> Listing:
     files = source.files()
     by_name = {found.name: found for found in files}
     notes: list[str] = []
-    told = _manifest(source, by_name, notes)
-    if told is None and any(name == UNFINISHED or name.endswith(f"/{UNFINISHED}") for name in by_name):
+    listed = _manifest(source, by_name, notes)
+    if listed is None and any(name == UNFINISHED or name.endswith(f"/{UNFINISHED}") for name in by_name):
         raise ChannelError(f"{uri}: is incomplete: run the same `gpucluster data shard` again, which makes the rest")
-    if told is None and (below := _data_sets_below(source, by_name)):
+    if listed is None and (below := _data_sets_below(source, by_name)):
         every = ", ".join(f"{uri.rstrip('/')}/{name}" for name in below)
         raise ChannelError(f"{uri}: has several data sets: name one of {every}")
-    shards = _told_shards(uri, told, by_name, notes) if told else _plain_shards(files)
+    shards = _listed_shards(uri, listed, by_name, notes) if listed else _plain_shards(files)
     if not shards:
         raise ChannelError(f"{uri}: has no file that could be a shard")
     versions = {name: by_name[name].version for shard in shards for name in (shard.name, *shard.beside)}
@@ -107,14 +107,14 @@ def _manifest(source: Source, by_name: Mapping[str, Found], notes: list[str]) ->
     """The shards that the manifest lists. A file of this name from another program is ignored."""
     if MANIFEST not in by_name:
         return None
-    if (told := _shards_in(source, MANIFEST)) is None:
+    if (listed := _shards_in(source, MANIFEST)) is None:
         notes.append(f"{source.root}/{MANIFEST} is not from `gpucluster data shard`: the number of samples is unknown")
-    return told
+    return listed
 
 
 def _shards_in(source: Source, manifest: str) -> list[Shard] | None:
     try:
-        return [_told(each) for each in json.loads(source.text(manifest))["shards"]]
+        return [_shard(each) for each in json.loads(source.text(manifest))["shards"]]
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -125,31 +125,31 @@ def _data_sets_below(source: Source, names: Iterable[str]) -> list[str]:
     return [name[: -len(f"/{MANIFEST}")] for name in manifests if _shards_in(source, name) is not None]
 
 
-def _told(each: Mapping[str, Any]) -> Shard:
+def _shard(each: Mapping[str, Any]) -> Shard:
     return Shard(str(each["name"]), int(each["bytes"]), int(each["samples"]), each.get("sha256"))
 
 
-def _told_shards(uri: str, told: list[Shard], by_name: Mapping[str, Found], notes: list[str]) -> list[Shard]:
-    missing = [shard.name for shard in told if shard.name not in by_name]
+def _listed_shards(uri: str, listed: list[Shard], by_name: Mapping[str, Found], notes: list[str]) -> list[Shard]:
+    missing = [shard.name for shard in listed if shard.name not in by_name]
     if missing:
         raise ChannelError(
-            f"{uri}: its {MANIFEST} lists {len(told)} shards, but {len(missing)} are missing, first {missing[0]}: "
+            f"{uri}: its {MANIFEST} lists {len(listed)} shards, but {len(missing)} are missing, first {missing[0]}: "
             "copy or export the data set again"
         )
-    for shard in told:
+    for shard in listed:
         size = by_name[shard.name].size_bytes
         if size != shard.size_bytes:
             raise ChannelError(
                 f"{uri}/{shard.name}: has {size} bytes, but its {MANIFEST} says {shard.size_bytes}: "
                 f"it is {'truncated' if size < shard.size_bytes else 'another file'}; copy it again"
             )
-    known = {shard.name for shard in told}
+    known = {shard.name for shard in listed}
     indices = {_index_of(name) for name in known if name.endswith(RECORDS)}
     others = [name for name in by_name if _is_data(name) and name not in known | indices | OF_MANIFEST]
     if others:
         notes.append(f"{len(others)} files of {uri} are not in its {MANIFEST} and are ignored, first {min(others)}")
     beside = [Shard(name) for name in sorted(indices & by_name.keys())]
-    return _with_indices([*told, *beside])
+    return _with_indices([*listed, *beside])
 
 
 class FolderSource:

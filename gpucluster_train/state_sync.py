@@ -103,13 +103,13 @@ class Copy:
             found = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=self.key(LIST), MaxKeys=1).get("Contents")
             if not found:
                 return "", {}
-            told = json.loads(self.s3.get_object(Bucket=self.bucket, Key=self.key(LIST))["Body"].read())
-        return told["id"], {name: Entry(*each) for name, each in told["files"].items()}
+            read = json.loads(self.s3.get_object(Bucket=self.bucket, Key=self.key(LIST))["Body"].read())
+        return read["id"], {name: Entry(*each) for name, each in read["files"].items()}
 
     def write_list(self, id_: str, files: Mapping[str, Entry]) -> None:
-        told = {name: [each.size, each.changed_ns, each.link] for name, each in files.items()}
+        entries = {name: [each.size, each.changed_ns, each.link] for name, each in files.items()}
         with s3_errors(self.uri):
-            body = json.dumps({"id": id_, "files": told}).encode()
+            body = json.dumps({"id": id_, "files": entries}).encode()
             self.s3.put_object(Bucket=self.bucket, Key=self.key(LIST), Body=body)
 
     def put(self, path: Path, name: str) -> None:
@@ -260,14 +260,14 @@ def watch(sync: Sync, result: Path) -> None:
         if problem and not warned:
             warned = True
             say(f"warning: the state is not copied to S3: {problem}; the job continues, and tries again each minute")
-        _tell(result, sync, problem)
+        _write_status(result, sync, problem)
 
 
-def _tell(result: Path, sync: Sync, problem: str | None) -> None:
-    told = {"s3": sync.copy.uri, "files": len(sync.copied), "problem": problem}
+def _write_status(result: Path, sync: Sync, problem: str | None) -> None:
+    status = {"s3": sync.copy.uri, "files": len(sync.copied), "problem": problem}
     partial = result.with_name(f".{result.name}")
     try:
-        partial.write_text(json.dumps(told) + "\n", encoding="utf-8")
+        partial.write_text(json.dumps(status) + "\n", encoding="utf-8")
         partial.replace(result)
     except OSError as error:
         say(f"warning: {result} could not be written: {error}")

@@ -44,9 +44,9 @@ def world(environment: Mapping[str, str] | None = None) -> World:
     names = next((names for names in _NAMES if all(name in variables for name in names)), None)
     rank, size, local_rank = _numbers(variables, names) if names else (0, 1, 0)
     if names and not 0 <= local_rank <= rank < size:
-        told = ", ".join(f"{name}={variables[name]}" for name in names)
+        given = ", ".join(f"{name}={variables[name]}" for name in names)
         raise ValueError(
-            f"inconsistent variables of the launcher: {told}; required: 0 <= local rank <= rank < world size"
+            f"inconsistent variables of the launcher: {given}; required: 0 <= local rank <= rank < world size"
         )
     return World(rank, size, local_rank, variables.get("GPUCLUSTER_LAUNCHER", ""))
 

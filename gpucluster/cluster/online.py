@@ -56,11 +56,11 @@ def ask(config: ClusterConfig, cloud: Aws) -> list[Notice]:
     with aws_errors():
         cloud.client("sts").get_caller_identity()
         outcome = check_online(config, LiveAccount(cloud.client))
-    notices = _told_once([config.notice(finding) for finding in outcome.findings])
+    notices = _without_repeats([config.notice(finding) for finding in outcome.findings])
     return sorted(notices, key=lambda notice: (notice.line, notice.column))
 
 
-def _told_once(notices: list[Notice]) -> list[Notice]:
+def _without_repeats(notices: list[Notice]) -> list[Notice]:
     """One refusal can stop many validators: it is reported with the first one, and names the others."""
     by_refusal: dict[str, list[Notice]] = {}
     for notice in notices:

@@ -79,7 +79,7 @@ def _applied(zone: FakeZone, held: Records, change: dict[str, Any]) -> Iterator[
     """The errors of one change. Applies the change to `held`."""
     wanted, action = change["ResourceRecordSet"], change["Action"]
     name, kind = _name(wanted["Name"]), wanted["Type"]
-    key, told = (name, kind, str(wanted.get("SetIdentifier") or "")), f"[name='{name}', type='{kind}']"
+    key, shown = (name, kind, str(wanted.get("SetIdentifier") or "")), f"[name='{name}', type='{kind}']"
     values = [record["Value"] for record in wanted.get("ResourceRecords") or []]
     if not wanted.get("AliasTarget") and (wanted.get("TTL") is None or not values):
         raise Refusal(
@@ -100,9 +100,9 @@ def _applied(zone: FakeZone, held: Records, change: dict[str, Any]) -> Iterator[
         yield f"Invalid Resource Record: FATAL problem: Duplicate Resource Record encountered with '{name}'"
     yield from _policies(held, key, action)
     if action == "CREATE" and key in held:
-        yield f"Tried to create resource record set {told} but it already exists"
+        yield f"Tried to create resource record set {shown} but it already exists"
     if action == "DELETE":
-        yield from _deleted(zone, held, key, told, (str(wanted.get("TTL")), tuple(sorted(values))))
+        yield from _deleted(zone, held, key, shown, (str(wanted.get("TTL")), tuple(sorted(values))))
         return
     if problem := _invalid_value(kind, values):
         yield problem
@@ -129,12 +129,12 @@ def _labels(name: str) -> Iterator[str]:
 
 
 def _deleted(
-    zone: FakeZone, held: Records, key: tuple[str, str, str], told: str, given: tuple[Any, ...]
+    zone: FakeZone, held: Records, key: tuple[str, str, str], shown: str, given: tuple[Any, ...]
 ) -> Iterator[str]:
     if key not in held:
-        yield f"Tried to delete resource record set {told} but it was not found"
+        yield f"Tried to delete resource record set {shown} but it was not found"
     elif given[1] and held[key] != given:
-        yield f"Tried to delete resource record set {told} but the values provided do not match the current values"
+        yield f"Tried to delete resource record set {shown} but the values provided do not match the current values"
     elif key[0] == _name(zone.name) and key[1] in ("SOA", "NS"):
         yield f"A HostedZone must contain at least one {key[1]} record for the zone itself."
     else:

@@ -175,8 +175,8 @@ def _kinds_about(action: str) -> set[str]:
     """For an action with wildcards, the part before them may decide; otherwise it may be about both."""
     if _OBJECT_ACTION.match(action):
         return {"object"}
-    told = "*" not in action and "?" not in action
-    return {"bucket"} if action and (told or _BUCKET_ACTION.match(action)) else {"bucket", "object"}
+    is_exact = "*" not in action and "?" not in action
+    return {"bucket"} if action and (is_exact or _BUCKET_ACTION.match(action)) else {"bucket", "object"}
 
 
 def _tags(bucket: str, call: Call, environ: Environ) -> None:
@@ -243,17 +243,17 @@ def _check_rule(rule: ElementTree.Element) -> None:
         raise _malformed_xml()
     days = {str(each.text) for each in held.get("Expiration", ()) if each.tag.endswith("Days")}
     for transition in (each for each in rule if each.tag.endswith("}Transition") or each.tag == "Transition"):
-        told = {each.tag.rpartition("}")[2]: str(each.text) for each in transition}
-        after = told.get("Days", "")
-        if "StorageClass" not in told:
+        fields = {each.tag.rpartition("}")[2]: str(each.text) for each in transition}
+        after = fields.get("Days", "")
+        if "StorageClass" not in fields:
             raise _malformed_xml()
         if (
-            told.get("StorageClass") in ("STANDARD_IA", "ONEZONE_IA")
+            fields.get("StorageClass") in ("STANDARD_IA", "ONEZONE_IA")
             and after.isdigit()
             and int(after) < _LEAST_IA_DAYS
         ):
             raise Refusal("InvalidArgument", f"'Days' in Transition action must be greater than or equal to "
-                          f"{_LEAST_IA_DAYS} for storageClass '{told['StorageClass']}'")  # fmt: skip
+                          f"{_LEAST_IA_DAYS} for storageClass '{fields['StorageClass']}'")  # fmt: skip
         if after.isdigit() and any(each.isdigit() and int(each) <= int(after) for each in days):
             raise Refusal("InvalidArgument", "'Days' in the Expiration action for filter must be greater than 'Days' "
                           "in the Transition action")  # fmt: skip
