@@ -107,9 +107,9 @@ class Copy:
         return read["id"], {name: Entry(*each) for name, each in read["files"].items()}
 
     def write_list(self, id_: str, files: Mapping[str, Entry]) -> None:
-        entries = {name: [each.size, each.changed_ns, each.link] for name, each in files.items()}
+        written = {name: [each.size, each.changed_ns, each.link] for name, each in files.items()}
         with s3_errors(self.uri):
-            body = json.dumps({"id": id_, "files": entries}).encode()
+            body = json.dumps({"id": id_, "files": written}).encode()
             self.s3.put_object(Bucket=self.bucket, Key=self.key(LIST), Body=body)
 
     def put(self, path: Path, name: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, MinLen
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from gpucluster.config.document import Path
@@ -37,12 +38,14 @@ class Limit(NamedTuple):
     """The heading, if it is not the section's."""
 
 
-def name_of(kind: str, path: Path, models: type[Section]) -> str:
-    """The validator's name for a value outside its choices or range; empty for other errors."""
+def name_of(kind: str, path: Path, section: type[BaseModel]) -> str:
+    """The validator's name for a value of the section outside its choices or range; empty for other errors."""
     if kind not in OUT_OF_LIMITS:
         return ""
-    key = ".".join(part for part in path if isinstance(part, str))
-    return next((limit.validator for named, limit, _ in limits(models) if named == key), "")
+    key = next((part for part in reversed(path) if isinstance(part, str)), "")
+    fields = (field for name, field in section.model_fields.items() if (field.alias or name) == key)
+    found = (part for field in fields for part in parts(field, field) if isinstance(part, Limit))
+    return next((limit.validator for limit in found), "")
 
 
 def register_limits(models: type[Section]) -> None:

@@ -99,7 +99,8 @@ def _finding(fault: Any, data: Any) -> Finding:
     if fault["type"] == "union_tag_not_found":
         allowed = list(TYPES.values())
     finding = worded(fault, path, allowed)
-    return finding._replace(validator=finding.validator or name_of(fault["type"], finding.path, ClusterConfig))
+    key = name_of(fault["type"], finding.path, _section(finding.path, data))
+    return finding._replace(validator=finding.validator or key)
 
 
 def _section(path: Path, data: Any) -> type[BaseModel]:
@@ -115,7 +116,8 @@ def _section(path: Path, data: Any) -> type[BaseModel]:
 
 def _kind(candidates: list[type[BaseModel]], entry: Any) -> type[BaseModel] | None:
     """The kind of storage that the entry names."""
-    named = (each for each in candidates if len(candidates) > 1 and entry.get("type") in _types(each))
+    kind = entry.get("type") if len(candidates) > 1 and isinstance(entry, dict) else None
+    named = (each for each in candidates if kind in _types(each))
     return next(named, candidates[0] if candidates else None)
 
 

@@ -7,7 +7,7 @@ or Slurm behind it. A missing source or a duplicate name is a bug.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from gpucluster.config.document import Finding, Level
 
@@ -88,6 +88,8 @@ class Validators(NamedTuple):
 def _entries(rule: Callable[..., Any]) -> tuple[type, ...]:
     """The kinds of entries that the rule checks: `Partition`, or `Partition | ParameterServers`."""
     annotation = next(iter(rule.__annotations__.values()))
+    if not isinstance(annotation, str):  # in a module without `from __future__ import annotations`
+        return get_args(annotation) or (annotation,)
     return tuple(rule.__globals__[name] for name in annotation.split(" | "))
 
 

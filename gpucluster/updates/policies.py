@@ -74,7 +74,7 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "parameter_servers.placement_group": new_nodes(f"applies to new nodes; {REPLACED_AS_FREE}"),
     "storage[]": added_or_removed(rules.added_storage, rules.removed_storage),
     "storage[].type": rules.other_storage_type,
-    **{f"storage[].{key}": policy for kind in KINDS for key, policy in kind.updates.items()},
+    **{f"storage[].{key}": rules.changed_storage for kind in KINDS for key in kind.updates},
     "s3_access[]": added_or_removed(_GRANT, _GRANT),
     "s3_access[].access": _GRANT,
     "software.image": rules.image_of_all,

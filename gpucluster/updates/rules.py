@@ -13,6 +13,7 @@ from gpucluster.config.outcome import (
     Drain,
     Effect,
     Outcome,
+    by_rule,
     drain,
     head_replaced,
     in_place,
@@ -159,6 +160,12 @@ def removed_storage(difference: Difference, step: Step) -> Outcome:
 
 def added_storage(difference: Difference, step: Step) -> Outcome:
     return _entry(step.new, difference).added()
+
+
+def changed_storage(difference: Difference, step: Step) -> Outcome:
+    """Kinds may have keys of the same name."""
+    kind = _entry(step.new, difference)
+    return by_rule(difference, step, kind.updates[difference.key.removeprefix("storage[].")])
 
 
 def other_storage_type(difference: Difference, step: Step) -> Outcome:

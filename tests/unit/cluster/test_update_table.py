@@ -276,7 +276,7 @@ ROWS: dict[str, Row] = {
     "storage[].partition": in_full("partition: spare", "partition: train", DRAIN, "spare -> train"),
     "storage[].gib_per_node": in_full("gib_per_node: 10", "gib_per_node: 20", DRAIN, "10 -> 20"),
     "storage[].scope": in_full("scope: job", "scope: cluster", DRAIN, "job -> cluster"),
-    "storage[].version": in_full("scope: job", 'scope: job, version: "7.4"', DRAIN, "8 -> 7.4"),
+    "storage[].version": in_full("scope: job", 'scope: job, version: "7.4"', DRAIN, "8 -> 7.4: /ram is created again"),
     "storage[].source": in_full("scope: job", "scope: job, source: /fsx/in", DRAIN, "null -> /fsx/in"),
     "storage[].export": in_full("scope: job", "scope: job, export: /fsx/out", DRAIN, "null -> /fsx/out"),
     "s3_access[]": in_full(

@@ -12,7 +12,9 @@ import pytest
 
 from gpucluster import config, updates
 from gpucluster.config import ClusterConfig
+from gpucluster.config.outcome import nothing
 from gpucluster.config.section import Section
+from gpucluster.config.storage import Efs, FsxLustre
 from gpucluster.updates import Change, Effect
 from gpucluster.updates.difference import NAMED_BY
 
@@ -329,3 +331,16 @@ def test_fifty_partitions_take_a_small_record() -> None:
 def test_a_record_of_another_version_is_reported_as_unknown(text: str | None) -> None:
     with pytest.raises(updates.UnknownRecord):
         updates.read({} if text is None else {"GpuCluster": text})
+
+
+def test_a_change_of_storage_has_the_effect_that_its_kind_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kinds may have keys of the same name. No two have one with different effects at present."""
+    text = SMALL + "storage: [{mount: /fsx, type: fsx-lustre}, {mount: /efs, type: efs}]\n"
+    for kind, effect in ((FsxLustre, "of Lustre"), (Efs, "of EFS")):
+        monkeypatch.setattr(kind, "updates", {**kind.updates, "on_delete": nothing(effect)})
+    other = text.replace("lustre}", "lustre, on_delete: retain}").replace("efs}", "efs, on_delete: delete}")
+    found = changes(text, other)
+    assert [(each.difference.path, each.outcome.happens) for each in found] == [
+        ("storage[/fsx].on_delete", "of Lustre"),
+        ("storage[/efs].on_delete", "of EFS"),
+    ]

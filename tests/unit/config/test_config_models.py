@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gpucluster.config import load, loads
-from gpucluster.config.storage import FsxLustre
+from gpucluster.config import limits, load, loads
+from gpucluster.config.storage import BeegfsRam, Efs, FsxLustre
 from gpucluster.config.storage.fsx.lustre import TIERS_MBPS_PER_TIB
 from gpucluster.config.storage.fsx.sizes import STEP_GIB
 from gpucluster.errors import ConfigError
@@ -172,3 +172,15 @@ def test_the_default_cluster_is_the_one_of_the_readme() -> None:
 def test_the_head_node_needs_volumes_that_are_nvme_devices(head: str, refused: bool) -> None:
     found = problems(BASE + f"head_node: {{instance_type: {head}}}\n")
     assert any("Xen" in each for each in found) is refused
+
+
+@pytest.mark.parametrize("version", ["8", "7.4"])
+def test_a_version_of_beegfs_needs_no_quotes(version: str) -> None:
+    entry = f"{{mount: /ram, type: beegfs-ram, partition: train, gib_per_node: 100, scope: job, version: {version}}}"
+    assert version in [getattr(mount, "version", "") for mount in loads(f"{BASE}storage: [{entry}]").storage]
+
+
+def test_a_kind_of_storage_names_its_limits_by_itself() -> None:
+    """Kinds may have keys of the same name."""
+    path = ("storage", 0, "version")
+    assert [limits.name_of("literal_error", path, kind) for kind in (BeegfsRam, Efs)] == ["beegfs-version", ""]

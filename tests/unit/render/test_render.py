@@ -46,7 +46,9 @@ def rendered(cluster: Path) -> dict[str, str]:
 def test_rendered_files(cluster: Path) -> None:
     files = rendered(cluster)
     if os.environ.get("GOLDEN") == "rewrite":
-        snapshots.write_bundle(GOLDEN, cluster.stem, rendered(REFERENCE), files)
+        reference = rendered(REFERENCE)
+        for name, written in ((REFERENCE.stem, reference), (cluster.stem, files)):
+            snapshots.write_bundle(GOLDEN, name, reference, written)
     assert files == snapshots.bundle(GOLDEN, cluster.stem), "GOLDEN=rewrite writes the files anew"
 
 

@@ -55,7 +55,8 @@ def test_template(template_of: Callable[[str], dict[str, Any]], example: Path) -
     got = normalised(template_of(example.read_text()))
     if os.environ.get("GOLDEN") == "rewrite":
         reference = normalised(template_of(REFERENCE.read_text()))
-        snapshots.write_template(GOLDEN, example.stem, reference, got)
+        for name, template in ((REFERENCE.stem, reference), (example.stem, got)):
+            snapshots.write_template(GOLDEN, name, reference, template)
     golden = snapshots.compact(snapshots.template(GOLDEN, example.stem))
     assert snapshots.compact(got) == golden, "the template changed; GOLDEN=rewrite, then review the difference"
 

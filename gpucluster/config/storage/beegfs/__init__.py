@@ -1,7 +1,10 @@
 """BeeGFS in the memory of nodes: the cluster's, served by nodes that are always on, or each job's own."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
+from pydantic import BeforeValidator
+
+from gpucluster.config.document import Written
 from gpucluster.config.fields import BUCKET_NAMES, IN_S3_OR_FOLDER, Count
 from gpucluster.config.limits import Limit
 from gpucluster.config.outcome import Difference, Drain, Outcome, drain, in_place
@@ -33,6 +36,11 @@ ExportTarget = Annotated[
 ]
 
 
+def _as_text(value: Any) -> Any:
+    """Without quotes a version is a number."""
+    return value.text if isinstance(value, Written) else value
+
+
 def made_anew(difference: Difference, step: Step) -> Outcome:
     """Its servers are set up when nodes boot, all of them together."""
     mount = difference.entries[0]
@@ -51,7 +59,9 @@ class BeegfsRam(Mount):
         Literal["cluster", "job"], Limit("beegfs-scope", "https://doc.beegfs.io/latest/advanced_topics/beeond.html")
     ] = "cluster"
     version: Annotated[
-        Literal["7.4", "8"], Limit("beegfs-version", "https://doc.beegfs.io/latest/release_notes.html")
+        Literal["7.4", "8"],
+        Limit("beegfs-version", "https://doc.beegfs.io/latest/release_notes.html"),
+        BeforeValidator(_as_text),
     ] = "8"
     source: FillSource | None = None
     export: ExportTarget | None = None
