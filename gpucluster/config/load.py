@@ -99,8 +99,8 @@ def _finding(fault: Any, data: Any) -> Finding:
     if fault["type"] == "union_tag_not_found":
         allowed = list(TYPES.values())
     finding = worded(fault, path, allowed)
-    key = name_of(fault["type"], finding.path, _section(finding.path, data))
-    return finding._replace(validator=finding.validator or key)
+    limit = name_of(fault["type"], finding.path, _section(finding.path, data))
+    return finding._replace(validator=finding.validator or limit)
 
 
 def _section(path: Path, data: Any) -> type[BaseModel]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gpucluster.config import limits, load, loads
+from gpucluster.config import limits, load, loads, validators
 from gpucluster.config.storage import BeegfsRam, Efs, FsxLustre
 from gpucluster.config.storage.fsx.lustre import TIERS_MBPS_PER_TIB
 from gpucluster.config.storage.fsx.sizes import STEP_GIB
@@ -184,3 +184,11 @@ def test_a_kind_of_storage_names_its_limits_by_itself() -> None:
     """Kinds may have keys of the same name."""
     path = ("storage", 0, "version")
     assert [limits.name_of("literal_error", path, kind) for kind in (BeegfsRam, Efs)] == ["beegfs-version", ""]
+
+
+@pytest.mark.parametrize("annotation", [Efs | FsxLustre, "Efs | FsxLustre"], ids=["evaluated", "postponed"])
+def test_a_check_names_the_kinds_of_its_entries_by_types_or_by_their_names(annotation: Any) -> None:
+    def check(entry: Any) -> None: ...
+
+    check.__annotations__["entry"] = annotation
+    assert validators._entries(check) == (Efs, FsxLustre)
