@@ -29,7 +29,13 @@ TYPES = [
 GROUP = groups.Group("train", ("train-1", "train-2"), 7)
 SINGLES = groups.Group("train", ("train-1", "train-2", "train-3", "train-4"))
 LAUNCHED = datetime(2026, 11, 21, tzinfo=UTC)
-ICE = ("InsufficientInstanceCapacity", "no p4d left")
+ICE = (
+    "InsufficientInstanceCapacity",
+    "We currently do not have sufficient p4d.24xlarge capacity in the Availability Zone you requested (us-east-1a). "
+    "Our system will be working on provisioning additional capacity. You can currently get p4d.24xlarge capacity by "
+    "not specifying an Availability Zone in your request or choosing us-east-1b.",
+)
+"""Worded as in hashicorp/terraform-provider-aws#1496."""
 NOT_FOUND = "InvalidInstanceID.NotFound"
 LIVE = ("pending", "running", "stopping", "stopped")
 Stubs = Callable[[str], Stubber]

@@ -91,7 +91,7 @@ def test_capacity_that_does_not_come_back_is_given_up(
     stub._queue.clear()
     assert 900 <= waiting.slept <= 920
     assert 900 / 18 <= asked <= 900 / 12 + 1
-    reason = "reason=InsufficientInstanceCapacity: no p4d left (p4d.24xlarge); next try in 120 s"
+    reason = f"reason=InsufficientInstanceCapacity: {ICE[1]} (p4d.24xlarge); next try in 120 s"
     assert waiting.updates == [["scontrol", "update", "nodename=train-1,train-2", "state=down", reason]]
 
 

@@ -60,7 +60,7 @@ def test_an_instance_is_tagged_also_if_ec2_is_unavailable_for_a_while(
     stubs("ec2")._queue.clear()
 
 
-def assigned(stubs: Stubs, **records: str) -> None:
+def assigned(stubs: Stubs) -> None:
     parameter(stubs, "partitions/train", {"instance_types": TYPES, "subnet_id": "subnet-1"})
     stubs("ec2").add_response("run_instances", {"Instances": [instance(1), instance(2)]})
     parameter(stubs, "network", {"hosted_zone_id": "Z1"})
