@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import create_backend_app
 
 from localcloud import clients
 from localcloud.api.api_log import ApiLog
+from localcloud.api.dispatch import Dispatcher
 from localcloud.clients import ACCOUNT_ID
 from localcloud.cloudformation.service import Service as CloudFormation
 from localcloud.ec2 import authorization as ec2_authorization
@@ -66,4 +67,4 @@ class ControlPlane:
         self.cloudformation = CloudFormation(clients.client, ACCOUNT_ID, pace.knows_profile)
         ec2.install(self.runtime)
         services.install(self.runtime, pushed_keys, contents)
-        self.moto: WsgiApp = DomainDispatcherApplication(create_backend_app)
+        self.moto: WsgiApp = Dispatcher(create_backend_app)

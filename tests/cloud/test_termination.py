@@ -57,34 +57,6 @@ class Cluster:
 
         return stack.physical_ids(self.cloud.client("cloudformation"), NAME, resource_type)
 
-    def heads(self) -> dict[str, str]:
-        """Instance id -> state, of those that are not terminated."""
-        tagged = [
-            {"Name": "tag:gpucluster:cluster", "Values": [NAME]},
-            {"Name": "tag:gpucluster:role", "Values": ["head"]},
-        ]
-        found = self.cloud.client("ec2").describe_instances(Filters=tagged)["Reservations"]
-        states = {each["InstanceId"]: each["State"]["Name"] for group in found for each in group["Instances"]}
-        return {id_: state for id_, state in states.items() if state not in ("terminated", "shutting-down")}
-
-    def launch_another_head(self) -> str:
-        """Launches a second instance with the tags and the protection of the first."""
-        ec2 = self.cloud.client("ec2")
-        (head,) = self.ids("AWS::EC2::Instance")
-        like = ec2.describe_instances(InstanceIds=[head])["Reservations"][0]["Instances"][0]
-        tags = [tag for tag in like["Tags"] if not tag["Key"].startswith("aws:")]
-        made = ec2.run_instances(
-            ImageId=like["ImageId"],
-            InstanceType=like["InstanceType"],
-            SubnetId=like["SubnetId"],
-            SecurityGroupIds=[group["GroupId"] for group in like["SecurityGroups"]],
-            TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
-            DisableApiTermination=True,
-            MinCount=1,
-            MaxCount=1,
-        )
-        return str(made["Instances"][0]["InstanceId"])
-
     def protected(self) -> tuple[bool, bool, bool]:
         """Stack, head node, database."""
         described = self.cloud.client("cloudformation").describe_stacks(StackName=NAME)["Stacks"][0]
@@ -132,7 +104,7 @@ def test_a_protected_cluster_is_deleted_only_after_its_name_is_typed(cluster: Cl
     assert f"the head node's volume {volume} (head_node.on_delete: retain)" in down.stderr
     assert "a final snapshot of the accounting database" in down.stderr
     assert cluster.status() is None
-    _kept_and_removed(cluster.cloud, volume, database)
+    kept_and_removed(cluster.cloud, volume, database)
 
 
 def _spend_the_budget(cloud: Any) -> None:
@@ -143,7 +115,7 @@ def _spend_the_budget(cloud: Any) -> None:
     budgets.execute_budget_action(**which, ExecutionType="APPROVE_BUDGET_ACTION")
 
 
-def _kept_and_removed(cloud: Any, volume: str, database: str) -> None:
+def kept_and_removed(cloud: Any, volume: str, database: str) -> None:
     """Checks that the volume and a snapshot of the database exist, and deletes both for other tests."""
     ec2, rds = cloud.client("ec2"), cloud.client("rds")
     assert ec2.describe_volumes(VolumeIds=[volume])["Volumes"][0]["State"] == "available"
@@ -151,39 +123,3 @@ def _kept_and_removed(cloud: Any, volume: str, database: str) -> None:
     (snapshot,) = rds.describe_db_snapshots(DBInstanceIdentifier=database)["DBSnapshots"]
     assert snapshot["Encrypted"] is True
     rds.delete_db_snapshot(DBSnapshotIdentifier=snapshot["DBSnapshotIdentifier"])
-
-
-def test_up_starts_a_stopped_head_and_terminates_a_replaced_one(cluster: Cluster) -> None:
-    """`cdk deploy` without `up` replaces a protected head node and then cannot terminate the old one."""
-    with Head(cluster.cloud, NAME):
-        assert cluster.gpucluster("up").returncode == 0
-        (head,) = cluster.heads()
-        left = cluster.launch_another_head()
-        cluster.cloud.client("ec2").stop_instances(InstanceIds=[head])
-        cluster.file.write_text(CLUSTER.replace("max_nodes: 2", "max_nodes: 3"))
-        up = cluster.gpucluster("up")
-    assert up.returncode == 0, up.stderr
-    assert f"starting the head node {head}, which is stopped" in up.stderr
-    assert f"terminating {left}, which is no longer the head node" in up.stderr
-    assert list(cluster.heads()) == cluster.ids("AWS::EC2::Instance") == [head]
-    (volume,), (database,) = cluster.ids("AWS::EC2::Volume"), cluster.ids("AWS::RDS::DBInstance")
-    assert cluster.gpucluster("down", typed=f"y\n{NAME}\n").returncode == 0
-    _kept_and_removed(cluster.cloud, volume, database)
-
-
-def test_a_failed_first_deployment_can_be_repeated_despite_protection(cluster: Cluster) -> None:
-    """The cluster never ran. The CDK command line deletes what is left, and the protection must not prevent that."""
-    with Head(cluster.cloud, NAME, "FAILURE", "step=slurm line=42: no"):
-        failed = cluster.gpucluster("up")
-    assert failed.returncode == 3 and "step=slurm line=42: no" in failed.stderr, failed.stderr
-    assert cluster.status() == "ROLLBACK_FAILED", "head node and database are protected too"
-    (left,), (empty,) = cluster.ids("AWS::EC2::Volume"), cluster.ids("AWS::RDS::DBInstance")
-    with Head(cluster.cloud, NAME):
-        up = cluster.gpucluster("up")
-    assert up.returncode == 0, up.stderr
-    assert f"lifting the termination protection of {NAME}" in up.stderr
-    _kept_and_removed(cluster.cloud, left, empty)
-    assert cluster.protected() == (True, True, True)
-    (volume,), (database,) = cluster.ids("AWS::EC2::Volume"), cluster.ids("AWS::RDS::DBInstance")
-    assert cluster.gpucluster("down", typed=f"y\n{NAME}\n").returncode == 0
-    _kept_and_removed(cluster.cloud, volume, database)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as StillWaits
 from typing import Any
+from unittest.mock import Mock
 from xml.etree import ElementTree
 
+import moto.backends
 import pytest
 from botocore.model import ListShape, MapShape, Shape, StructureShape
 from moto.core import serialize
@@ -17,7 +20,9 @@ from moto.core.utils import get_service_model
 from moto.ec2.exceptions import InvalidInstanceIdError
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.instances import InstanceBackend
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
+from localcloud.api.dispatch import Dispatcher
 from localcloud.clients import ACCOUNT_ID
 from localcloud.ec2 import shown
 from localcloud.tests.virtual_time import cloud as local
@@ -137,6 +142,23 @@ def test_new_instances_are_found_without_the_list_of_all(cloud: local.Cloud, mon
     assert backend.get_instance_by_id("i-0123456789abcdef0") is None
     with pytest.raises(InvalidInstanceIdError):
         backend.get_instance("i-0123456789abcdef0")
+
+
+def test_a_host_is_dispatched_as_moto_dispatches_it() -> None:
+    ours, theirs = Dispatcher(create_backend_app), DomainDispatcherApplication(create_backend_app)
+    for host in ("ec2.us-east-1.amazonaws.com", "s3", "bucket.s3.amazonaws.com", "moto_api", "nobody", None):
+        for _ in range(2):
+            assert ours.get_backend_for_host(host) == theirs.get_backend_for_host(host)
+
+
+def test_a_second_request_does_not_inspect_motos_classes_and_folders(
+    cloud: local.Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ssm = cloud.client("ssm")
+    ssm.describe_parameters()
+    for module, name in ((moto.backends, "list_of_moto_modules"), (inspect, "getmembers")):
+        monkeypatch.setattr(module, name, Mock(side_effect=AssertionError(f"{name} was called again")))
+    assert "Parameters" in ssm.describe_parameters()
 
 
 @pytest.mark.parametrize(
