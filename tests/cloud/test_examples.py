@@ -1,7 +1,8 @@
-"""Each example against the control plane: deployed, changed and destroyed, and nothing is left.
+"""Examples against the control plane: deployed, changed and destroyed, and nothing is left.
 
-The one with nearly everything goes by the real CDK command line, the others by what it would upload. `up` runs the
-command line for small clusters in test_gpucluster_stack.py, and for the default one in tests/cluster.
+The one with nearly everything goes by the real CDK command line, the default one by what it would upload; so do the
+others in tests/nightly/test_examples_deploy.py. `up` runs the command line for small clusters in
+test_gpucluster_stack.py, and for the default one in tests/cluster.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from gpucluster.cluster import cdk, local_cloud
 from localcloud.tests.census import census
 from localcloud.tests.place import DLAMI
@@ -22,9 +21,8 @@ from tests.cloud.assembly import InProcess
 from tests.cloud.played_head import Head
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = [ROOT / "cluster.yaml", *sorted((ROOT / "examples").glob("*.yaml"))]
+DEFAULT = ROOT / "cluster.yaml"
 BY_COMMAND_LINE = ROOT / "examples" / "reference.yaml"
-OTHERS = [each for each in EXAMPLES if each != BY_COMMAND_LINE]
 NAME = "GpuCluster"
 
 
@@ -76,10 +74,13 @@ def test_the_command_line_deploys_changes_and_destroys_an_example(bootstrapped: 
     assert left(before, census(bootstrapped.client)) == {}
 
 
-@pytest.mark.parametrize("example", OTHERS, ids=lambda path: path.stem)
-def test_an_example_is_deployed_changed_and_destroyed(bootstrapped: Any, example: Path, tmp_path: Path) -> None:
+def test_the_default_cluster_is_deployed_changed_and_destroyed(bootstrapped: Any, tmp_path: Path) -> None:
+    deployed_changed_and_destroyed(bootstrapped, DEFAULT, tmp_path)
+
+
+def deployed_changed_and_destroyed(bootstrapped: Any, example: Path, folder: Path) -> None:
     before = census(bootstrapped.client)
-    here = InProcess(tmp_path / "cluster.yaml", bootstrapped, NAME)
+    here = InProcess(folder / "cluster.yaml", bootstrapped, NAME)
     text = with_own_image(bootstrapped, example)
     here.file.write_text(text)
     with Head(bootstrapped, NAME) as head:

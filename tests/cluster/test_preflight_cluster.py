@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -73,17 +72,6 @@ def test_healthy_nodes_run_the_job_and_a_real_all_reduce(cluster: Bed, nodes: li
     succeeded(job, 2)
 
 
-def test_pairs_of_three_nodes_are_measured(cluster: Bed, nodes: list[str]) -> None:
-    """After a real all-reduce of all of them."""
-    three = ("--nodes", "3", "--launcher", "torchrun", "--preflight", "full")
-    job = cluster.submit(*JOB, *three, "--", "echo", "started", timeout_s=400)
-    pairs = succeeded(job, 3)["measured"]["framework"]["pairs"]
-    assert Counter(node for first, second, _ in pairs for node in (first, second)) == dict.fromkeys(
-        job.result["node_list"], 2
-    )
-    assert all(gb_per_s > 0 for *_, gb_per_s in pairs)
-
-
 def reasons(cluster: Bed, node: str) -> list[str]:
     """In Slurm's log: `sinfo` shows a reason only until the node is powered down."""
     mark, log = f"node {node} reason set to: ", cluster.ssh("sudo", "cat", "/var/log/slurm/slurmctld.log")
@@ -113,11 +101,3 @@ def test_a_job_that_requires_efa_does_not_start_without_it(cluster: Bed, nodes: 
     assert not [line for line in job.log if line.endswith("] started")]
     assert "[launcher] the job was submitted with --no-requeue: no further run follows" in job.log
     assert f"health: preflight of job {job.last['job_id']}: {job.result['reason']}" in reasons(cluster, nodes[0])
-
-
-def test_nccls_report_is_in_the_result(cluster: Bed, nodes: list[str]) -> None:
-    report = 'echo "h:1:2 [0] NCCL INFO Using network Socket" >${NCCL_DEBUG_FILE/\\%p/$$}'
-    job = submit(cluster, nodes, "--launcher", "srun", "--", "bash", "-c", report)
-    assert job.exit_code == 0, job.told
-    assert job.result["nccl"]["networks"] == {"Socket": 2}
-    assert any("warning: NCCL's network is Socket on 2 ranks" in line for line in job.log)
