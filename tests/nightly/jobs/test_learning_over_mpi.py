@@ -1,10 +1,10 @@
-"""A whole training over MPI; tests/cluster/test_launchers.py tests three steps."""
+"""Training over MPI. tests/cluster/test_launchers.py tests three steps with mpirun at every push."""
 
 from __future__ import annotations
 
 import pytest
 from bed import Bed
-from test_launchers import LAUNCHERS, reports
+from test_launchers import LAUNCHERS, OVER_MPI, averages_gradients, reports
 from test_training import epochs
 
 SUBJECTS = [
@@ -23,3 +23,7 @@ def test_digits_are_learned_over_mpi(cluster: Bed, launcher: tuple[str, ...]) ->
     assert job.result["world_size"] == 4
     (accuracy,) = [report["accuracy"] for report in reports(job).values() if "accuracy" in report]
     assert accuracy >= 0.95
+
+
+def test_gradients_of_all_ranks_are_averaged_over_mpi(cluster: Bed) -> None:
+    averages_gradients(cluster, OVER_MPI)
