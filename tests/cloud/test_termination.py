@@ -73,7 +73,7 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(control_plane: Any, tmp_path: Path) -> Iterator[Cluster]:
+def guarded(control_plane: Any, tmp_path: Path) -> Iterator[Cluster]:
     from gpucluster.cluster import local_cloud
 
     found = Cluster(tmp_path / "cluster.yaml", control_plane)
@@ -86,25 +86,25 @@ def cluster(control_plane: Any, tmp_path: Path) -> Iterator[Cluster]:
         found.gpucluster("down", typed=f"y\n{NAME}\n")
 
 
-def test_a_protected_cluster_is_deleted_only_after_its_name_is_typed(cluster: Cluster) -> None:
-    with Head(cluster.cloud, NAME):
-        up = cluster.gpucluster("up")
+def test_a_protected_cluster_is_deleted_only_after_its_name_is_typed(guarded: Cluster) -> None:
+    with Head(guarded.cloud, NAME):
+        up = guarded.gpucluster("up")
         assert up.returncode == 0, up.stderr
-    (volume,), (database,) = cluster.ids("AWS::EC2::Volume"), cluster.ids("AWS::RDS::DBInstance")
-    assert cluster.protected() == (True, True, True)
+    (volume,), (database,) = guarded.ids("AWS::EC2::Volume"), guarded.ids("AWS::RDS::DBInstance")
+    assert guarded.protected() == (True, True, True)
 
-    for done in (cluster.gpucluster("down", "--yes"), cluster.gpucluster("down", typed="y\nSomethingElse\n")):
+    for done in (guarded.gpucluster("down", "--yes"), guarded.gpucluster("down", typed="y\nSomethingElse\n")):
         assert done.returncode == 2, done.stderr
         assert "termination_protection" in done.stderr
-    assert cluster.protected() == (True, True, True)
+    assert guarded.protected() == (True, True, True)
 
-    _spend_the_budget(cluster.cloud)
-    down = cluster.gpucluster("down", typed=f"y\n{NAME}\n")
+    _spend_the_budget(guarded.cloud)
+    down = guarded.gpucluster("down", typed=f"y\n{NAME}\n")
     assert down.returncode == 0, down.stderr
     assert f"the head node's volume {volume} (head_node.on_delete: retain)" in down.stderr
     assert "a final snapshot of the accounting database" in down.stderr
-    assert cluster.status() is None
-    kept_and_removed(cluster.cloud, volume, database)
+    assert guarded.status() is None
+    kept_and_removed(guarded.cloud, volume, database)
 
 
 def _spend_the_budget(cloud: Any) -> None:

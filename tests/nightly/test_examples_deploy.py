@@ -10,7 +10,13 @@ import pytest
 from tests.cloud.conftest import bootstrapped
 from tests.cloud.test_examples import BY_COMMAND_LINE, deployed_changed_and_destroyed
 
-SUBJECTS = ["examples/*.yaml", "stacks/*", "localcloud/cloudformation/*"]
+SUBJECTS = [
+    "examples/*.yaml",
+    "stacks/*",
+    "localcloud/cloudformation/*",
+    "localcloud/ec2/*",
+    "localcloud/filesystems/*",
+]
 EXAMPLES = sorted({*BY_COMMAND_LINE.parent.glob("*.yaml")} - {BY_COMMAND_LINE})
 __all__ = ["bootstrapped"]
 

@@ -13,6 +13,9 @@ SUBJECTS = [
     "gpucluster/cli/up.py",
     "gpucluster/cluster/deployment.py",
     "gpucluster/cluster/stack.py",
+    "gpucluster/updates/*",
+    "localcloud/cloudformation/*",
+    "localcloud/ec2/disks/volumes.py",
     "stacks/storage/home.py",
 ]
 NAME = "Stuck"

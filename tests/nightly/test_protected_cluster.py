@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from tests.cloud.played_head import Head
-from tests.cloud.test_termination import CLUSTER, NAME, Cluster, cluster, kept_and_removed
+from tests.cloud.test_deployment import another_like
+from tests.cloud.test_termination import CLUSTER, NAME, Cluster, guarded, kept_and_removed
 
 SUBJECTS = [
     "gpucluster/cli/down.py",
     "gpucluster/cli/up.py",
     "gpucluster/cluster/deployment.py",
     "gpucluster/cluster/stack.py",
+    "gpucluster/cluster/tagged_instances.py",
+    "localcloud/cloudformation/*",
+    "localcloud/databases/rds.py",
     "stacks/accounting.py",
+    "stacks/cluster.py",
+    "stacks/deletion.py",
     "stacks/head.py",
+    "stacks/storage/home.py",
 ]
-__all__ = ["cluster"]
+__all__ = ["guarded"]
 
 
 def heads(cluster: Cluster) -> dict[str, str]:
@@ -27,56 +34,37 @@ def heads(cluster: Cluster) -> dict[str, str]:
     return {id_: state for id_, state in states.items() if state not in ("terminated", "shutting-down")}
 
 
-def launch_another_head(cluster: Cluster) -> str:
-    """Launches a second instance with the tags and the protection of the first."""
-    ec2 = cluster.cloud.client("ec2")
-    (head,) = cluster.ids("AWS::EC2::Instance")
-    like = ec2.describe_instances(InstanceIds=[head])["Reservations"][0]["Instances"][0]
-    tags = [tag for tag in like["Tags"] if not tag["Key"].startswith("aws:")]
-    made = ec2.run_instances(
-        ImageId=like["ImageId"],
-        InstanceType=like["InstanceType"],
-        SubnetId=like["SubnetId"],
-        SecurityGroupIds=[group["GroupId"] for group in like["SecurityGroups"]],
-        TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
-        DisableApiTermination=True,
-        MinCount=1,
-        MaxCount=1,
-    )
-    return str(made["Instances"][0]["InstanceId"])
-
-
-def test_up_starts_a_stopped_head_and_terminates_a_replaced_one(cluster: Cluster) -> None:
+def test_up_starts_a_stopped_head_and_terminates_a_replaced_one(guarded: Cluster) -> None:
     """`cdk deploy` without `up` replaces a protected head node and then cannot terminate the old one."""
-    with Head(cluster.cloud, NAME):
-        assert cluster.gpucluster("up").returncode == 0
-        (head,) = heads(cluster)
-        left = launch_another_head(cluster)
-        cluster.cloud.client("ec2").stop_instances(InstanceIds=[head])
-        cluster.file.write_text(CLUSTER.replace("max_nodes: 2", "max_nodes: 3"))
-        up = cluster.gpucluster("up")
+    with Head(guarded.cloud, NAME):
+        assert guarded.gpucluster("up").returncode == 0
+        (head,) = heads(guarded)
+        left = another_like(guarded.cloud.client("ec2"), head)
+        guarded.cloud.client("ec2").stop_instances(InstanceIds=[head])
+        guarded.file.write_text(CLUSTER.replace("max_nodes: 2", "max_nodes: 3"))
+        up = guarded.gpucluster("up")
     assert up.returncode == 0, up.stderr
     assert f"starting the head node {head}, which is stopped" in up.stderr
     assert f"terminating {left}, which is no longer the head node" in up.stderr
-    assert list(heads(cluster)) == cluster.ids("AWS::EC2::Instance") == [head]
-    (volume,), (database,) = cluster.ids("AWS::EC2::Volume"), cluster.ids("AWS::RDS::DBInstance")
-    assert cluster.gpucluster("down", typed=f"y\n{NAME}\n").returncode == 0
-    kept_and_removed(cluster.cloud, volume, database)
+    assert list(heads(guarded)) == guarded.ids("AWS::EC2::Instance") == [head]
+    (volume,), (database,) = guarded.ids("AWS::EC2::Volume"), guarded.ids("AWS::RDS::DBInstance")
+    assert guarded.gpucluster("down", typed=f"y\n{NAME}\n").returncode == 0
+    kept_and_removed(guarded.cloud, volume, database)
 
 
-def test_a_failed_first_deployment_can_be_repeated_despite_protection(cluster: Cluster) -> None:
+def test_a_failed_first_deployment_can_be_repeated_despite_protection(guarded: Cluster) -> None:
     """The cluster never ran. The CDK command line deletes what is left, and the protection must not prevent that."""
-    with Head(cluster.cloud, NAME, "FAILURE", "step=slurm line=42: no"):
-        failed = cluster.gpucluster("up")
+    with Head(guarded.cloud, NAME, "FAILURE", "step=slurm line=42: no"):
+        failed = guarded.gpucluster("up")
     assert failed.returncode == 3 and "step=slurm line=42: no" in failed.stderr, failed.stderr
-    assert cluster.status() == "ROLLBACK_FAILED", "head node and database are protected too"
-    (left,), (empty,) = cluster.ids("AWS::EC2::Volume"), cluster.ids("AWS::RDS::DBInstance")
-    with Head(cluster.cloud, NAME):
-        up = cluster.gpucluster("up")
+    assert guarded.status() == "ROLLBACK_FAILED", "head node and database are protected too"
+    (left,), (empty,) = guarded.ids("AWS::EC2::Volume"), guarded.ids("AWS::RDS::DBInstance")
+    with Head(guarded.cloud, NAME):
+        up = guarded.gpucluster("up")
     assert up.returncode == 0, up.stderr
     assert f"lifting the termination protection of {NAME}" in up.stderr
-    kept_and_removed(cluster.cloud, left, empty)
-    assert cluster.protected() == (True, True, True)
-    (volume,), (database,) = cluster.ids("AWS::EC2::Volume"), cluster.ids("AWS::RDS::DBInstance")
-    assert cluster.gpucluster("down", typed=f"y\n{NAME}\n").returncode == 0
-    kept_and_removed(cluster.cloud, volume, database)
+    kept_and_removed(guarded.cloud, left, empty)
+    assert guarded.protected() == (True, True, True)
+    (volume,), (database,) = guarded.ids("AWS::EC2::Volume"), guarded.ids("AWS::RDS::DBInstance")
+    assert guarded.gpucluster("down", typed=f"y\n{NAME}\n").returncode == 0
+    kept_and_removed(guarded.cloud, volume, database)

@@ -35,7 +35,9 @@ def bootstrapped(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathF
 @pytest.fixture
 def web(bootstrapped: ControlPlane, tmp_path: Path) -> Iterator[Project]:
     yield cdk_project.project(tmp_path / "app", bootstrapped.endpoint_url, bootstrapped.secret, "ForeignWeb")
-    bootstrapped.client("cloudformation").delete_stack(StackName="ForeignWeb")
+    cloudformation = bootstrapped.client("cloudformation")
+    cloudformation.delete_stack(StackName="ForeignWeb")
+    cloudformation.get_waiter("stack_delete_complete").wait(StackName="ForeignWeb", WaiterConfig={"Delay": 1})
 
 
 def deploy_and_signal(cloud: ControlPlane, project: Project, signal: str, reason: str) -> tuple[int, str]:
@@ -55,7 +57,7 @@ def status(cloud: ControlPlane, project: Project) -> str:
     return str(stacks[0]["StackStatus"])
 
 
-def test_a_failed_boot_rolls_back_with_its_reason(bootstrapped: ControlPlane, web: Project) -> None:
+def test_a_failed_boot_rolls_back_with_its_reason_and_the_next_works(bootstrapped: ControlPlane, web: Project) -> None:
     before = census(bootstrapped.client)
     reason = "step=page line=7: python3: not found (log /var/log/page.log)"
     exit_code, output = deploy_and_signal(bootstrapped, web, "FAILURE", reason)
@@ -64,3 +66,5 @@ def test_a_failed_boot_rolls_back_with_its_reason(bootstrapped: ControlPlane, we
     assert f"WaitCondition received failed message: '{reason}' for uniqueId: web" in said
     assert census(bootstrapped.client) == before
     assert status(bootstrapped, web) == "ROLLBACK_COMPLETE"
+    exit_code, output = deploy_and_signal(bootstrapped, web, "SUCCESS", "serving")  # the CLI deletes the remains
+    assert exit_code == 0, output

@@ -14,7 +14,7 @@ from localcloud.tests.cloud.test_foreign_app import ControlPlane, bootstrapped, 
 
 _missing = cdk_project.missing()
 pytestmark = [pytest.mark.skipif(_missing is not None, reason=str(_missing))]
-SUBJECTS = ["localcloud/tests/foreign_app/*", "localcloud/cloudformation/*"]
+SUBJECTS = ["localcloud/tests/foreign_app/*", "localcloud/cloudformation/*", "localcloud/ec2/*", "package-lock.json"]
 __all__ = ["bootstrapped", "web"]
 
 

@@ -13,6 +13,7 @@ SUBJECTS = [
     "gpucluster*job/*",
     "templates/job/*",
     "bootstrap/environments/*.txt",
+    "tests/cluster/programs/horovod_gradients.py",
 ]
 
 

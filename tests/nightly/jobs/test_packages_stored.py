@@ -16,8 +16,7 @@ from test_packages_overlay import OVERLAY
 
 SUBJECTS = [
     "gpucluster_job/packages/*",
-    "bootstrap/gpucluster_node/jobs/environment_cache.py",
-    "tests/shell/jobs/test_packages_cached.py",
+    "gpucluster/submission/packages.py",
 ]
 __all__ = ["jobs", "s3"]
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections import Counter
 
 from bed import Bed
-from test_preflight_cluster import JOB, cluster, nodes, submit, succeeded
+from test_preflight_cluster import JOB, nodes, submit, succeeded
 
-SUBJECTS = ["gpucluster_job/preflight/*", "gpucluster_job/network.py"]
-__all__ = ["cluster", "nodes"]
+SUBJECTS = [
+    "bootstrap/environments/torch*.txt",
+    "gpucluster_job/job.py",
+    "gpucluster_job/network.py",
+    "gpucluster_job/preflight/*",
+    "gpucluster_job/ranks/identity.py",
+]
+__all__ = ["nodes"]
 
 
 def test_pairs_of_three_nodes_are_measured(cluster: Bed, nodes: list[str]) -> None:
