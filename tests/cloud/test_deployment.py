@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpucluster.cluster import deployment, stack
+from gpucluster.cluster import deployment, stack, tagged_instances
 from localcloud.tests.place import DLAMI
 
 NAME = "Small"
@@ -56,6 +56,12 @@ def another_like(ec2: Any, instance_id: str) -> str:
     return str(made["Instances"][0]["InstanceId"])
 
 
+def heads(ec2: Any, cluster: str) -> dict[str, str]:
+    """Instance id -> state, of those that are not terminated."""
+    found = tagged_instances.find(ec2, tagged_instances.NOT_TERMINATED, cluster=cluster, role="head")
+    return {each["InstanceId"]: each["State"]["Name"] for each in found if each["State"]["Name"] != "shutting-down"}
+
+
 @dataclass(frozen=True)
 class WithoutCdk(deployment.Deployment):
     def _bootstrap(self, *_: object) -> None:
@@ -89,11 +95,7 @@ class Place:
         assert stack.status(self.clients.cloudformation, NAME) == wanted
 
     def heads(self) -> dict[str, str]:
-        """Instance id -> state, of those that are not terminated."""
-        tagged = [{"Name": "tag:gpucluster:cluster", "Values": [NAME]}]
-        found = self.clients.ec2.describe_instances(Filters=tagged)["Reservations"]
-        states = {each["InstanceId"]: each["State"]["Name"] for group in found for each in group["Instances"]}
-        return {id_: state for id_, state in states.items() if state not in ("terminated", "shutting-down")}
+        return heads(self.clients.ec2, NAME)
 
 
 @pytest.fixture

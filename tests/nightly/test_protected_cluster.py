@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.cloud.played_head import Head
-from tests.cloud.test_deployment import another_like
+from tests.cloud.test_deployment import another_like, heads
 from tests.cloud.test_termination import CLUSTER, NAME, Cluster, guarded, kept_and_removed
 
 SUBJECTS = [
@@ -23,30 +23,20 @@ SUBJECTS = [
 __all__ = ["guarded"]
 
 
-def heads(cluster: Cluster) -> dict[str, str]:
-    """Instance id -> state, of those that are not terminated."""
-    tagged = [
-        {"Name": "tag:gpucluster:cluster", "Values": [NAME]},
-        {"Name": "tag:gpucluster:role", "Values": ["head"]},
-    ]
-    found = cluster.cloud.client("ec2").describe_instances(Filters=tagged)["Reservations"]
-    states = {each["InstanceId"]: each["State"]["Name"] for group in found for each in group["Instances"]}
-    return {id_: state for id_, state in states.items() if state not in ("terminated", "shutting-down")}
-
-
 def test_up_starts_a_stopped_head_and_terminates_a_replaced_one(guarded: Cluster) -> None:
     """`cdk deploy` without `up` replaces a protected head node and then cannot terminate the old one."""
+    ec2 = guarded.cloud.client("ec2")
     with Head(guarded.cloud, NAME):
         assert guarded.gpucluster("up").returncode == 0
-        (head,) = heads(guarded)
-        left = another_like(guarded.cloud.client("ec2"), head)
-        guarded.cloud.client("ec2").stop_instances(InstanceIds=[head])
+        (head,) = heads(ec2, NAME)
+        left = another_like(ec2, head)
+        ec2.stop_instances(InstanceIds=[head])
         guarded.file.write_text(CLUSTER.replace("max_nodes: 2", "max_nodes: 3"))
         up = guarded.gpucluster("up")
     assert up.returncode == 0, up.stderr
     assert f"starting the head node {head}, which is stopped" in up.stderr
     assert f"terminating {left}, which is no longer the head node" in up.stderr
-    assert list(heads(guarded)) == guarded.ids("AWS::EC2::Instance") == [head]
+    assert list(heads(ec2, NAME)) == guarded.ids("AWS::EC2::Instance") == [head]
     (volume,), (database,) = guarded.ids("AWS::EC2::Volume"), guarded.ids("AWS::RDS::DBInstance")
     assert guarded.gpucluster("down", typed=f"y\n{NAME}\n").returncode == 0
     kept_and_removed(guarded.cloud, volume, database)
