@@ -36,6 +36,31 @@ ICE = (
     "not specifying an Availability Zone in your request or choosing us-east-1b.",
 )
 """Worded as in hashicorp/terraform-provider-aws#1496."""
+QUOTA = (
+    "VcpuLimitExceeded",
+    "You have requested more vCPU capacity than your current vCPU limit of 192 allows for the instance bucket that the "
+    "specified instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an "
+    "adjustment to this limit.",
+)
+"""Worded as in xlang-ai/OSWorld#366."""
+FULL = (
+    "ReservationCapacityExceeded",
+    "The requested reservation does not have sufficient compatible and available capacity for this request.",
+)
+"""As in hashicorp/terraform-provider-aws#35745."""
+OTHER_ZONE = (
+    "Unsupported",
+    "Your requested instance type (p4d.24xlarge) is not supported in your requested Availability Zone (us-east-1e). "
+    "Please retry your request by not specifying an Availability Zone or choosing us-east-1a, us-east-1b.",
+)
+"""Worded as in ned1313/Getting-Started-Terraform#44."""
+UNAVAILABLE = ("Unavailable", "The server is overloaded and can't handle the request.")
+"""The description in the table of server errors of EC2's API reference."""
+DENIED = (
+    "UnauthorizedOperation",
+    "You are not authorized to perform this operation. Encoded authorization failure message: " + "Vv" * 900,
+)
+"""Worded as in EC2's user guide, "Work with EC2 Fleet"; the encoded part is ours."""
 NOT_FOUND = "InvalidInstanceID.NotFound"
 LIVE = ("pending", "running", "stopping", "stopped")
 Stubs = Callable[[str], Stubber]

@@ -9,7 +9,20 @@ import pytest
 from botocore.exceptions import ClientError
 from gpucluster_node import aws, ec2, fleet
 from gpucluster_node.power import groups, launch, resume
-from stubbed_aws import CLUSTER, GROUP, ICE, SINGLES, TYPES, Stubs, expect_describe, instance, run_instances
+from stubbed_aws import (
+    CLUSTER,
+    FULL,
+    GROUP,
+    ICE,
+    QUOTA,
+    SINGLES,
+    TYPES,
+    UNAVAILABLE,
+    Stubs,
+    expect_describe,
+    instance,
+    run_instances,
+)
 
 
 @dataclass
@@ -55,15 +68,14 @@ def test_single_nodes_use_the_available_capacity_and_another_type_for_the_rest(s
 
 def test_single_nodes_use_the_rest_of_a_quota(stubs: Stubs) -> None:
     """EC2 may hold MaxCount against the quota: then fewer are asked for."""
-    quota = ("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of 192 allows")
     for template in ("lt-1", "lt-2"):
         count = 4 if template == "lt-1" else 2
-        stubs("ec2").add_client_error("run_instances", *quota, expected_params=run_instances(template, "1", count, 1))
+        stubs("ec2").add_client_error("run_instances", *QUOTA, expected_params=run_instances(template, "1", count, 1))
         if template == "lt-1":
             two = {"Instances": [instance(1), instance(2)]}
             stubs("ec2").add_response("run_instances", two, run_instances("lt-1", "1", 2, least=1))
-            stubs("ec2").add_client_error("run_instances", *quota, expected_params=run_instances("lt-1", "1", 2, 1))
-        stubs("ec2").add_client_error("run_instances", *quota, expected_params=run_instances(template, "1", 1, 1))
+            stubs("ec2").add_client_error("run_instances", *QUOTA, expected_params=run_instances("lt-1", "1", 2, 1))
+        stubs("ec2").add_client_error("run_instances", *QUOTA, expected_params=run_instances(template, "1", 1, 1))
     found = tried(SINGLES)
     assert (list(found.instances), found.left) == (["train-1", "train-2"], ["train-3", "train-4"])
 
@@ -118,9 +130,7 @@ def test_a_launch_waits_while_the_head_nodes_credentials_have_expired(stubs: Stu
 def test_a_launch_waits_while_ec2_is_unavailable(stubs: Stubs) -> None:
     """For minutes, and not only for the few calls of an internal error."""
     for _ in range(8):
-        stubs("ec2").add_client_error(
-            "run_instances", "Unavailable", "The service is unavailable.", http_status_code=503
-        )
+        stubs("ec2").add_client_error("run_instances", *UNAVAILABLE, http_status_code=503)
     stubs("ec2").add_response("run_instances", {"Instances": [instance(1), instance(2)]})
     found = tried(GROUP)
     assert (len(found.instances), found.errors) == (2, [])
@@ -142,9 +152,8 @@ def waits(stubs: Stubs, found: launch.Launched, cluster: fleet.Fleet = CLUSTER, 
 
 
 def test_a_full_reservation_is_waited_for_while_own_instances_end(stubs: Stubs) -> None:
-    full = ("ReservationCapacityExceeded", "The requested reservation does not have sufficient capacity")
     for _ in TYPES:
-        stubs("ec2").add_client_error("run_instances", *full)
+        stubs("ec2").add_client_error("run_instances", *FULL)
     found = tried(GROUP)
     expect_describe(stubs, instance(9), states=("shutting-down",))
     assert waits(stubs, found) == [launch.LOOK_FOR_ROOM_S]

@@ -10,7 +10,9 @@ from gpucluster_node import dns, ec2, slurm
 from gpucluster_node.power import failing, groups, offers, resume
 from stubbed_aws import (
     CLUSTER,
+    DENIED,
     GROUP,
+    OTHER_ZONE,
     SINGLES,
     TYPES,
     Stubs,
@@ -138,9 +140,9 @@ def test_a_refused_launch_sets_the_nodes_down_with_ec2s_code(
     stubs: Stubs, scontrol: list[list[str]], tmp_path: Path, counted: list[tuple[str, str]]
 ) -> None:
     refusing_parameters(stubs)
-    stubs("ec2").add_client_error("run_instances", "Unsupported", "not in your zone", http_status_code=400)
+    stubs("ec2").add_client_error("run_instances", *OTHER_ZONE, http_status_code=400)
     resumed(GROUP, tmp_path)
-    reason = "reason=Unsupported: not in your zone (p4d.24xlarge); next try in 120 s"
+    reason = f"reason=Unsupported: {OTHER_ZONE[1]} (p4d.24xlarge); next try in 120 s"
     assert scontrol == [["scontrol", "update", "nodename=train-1,train-2", "state=down", reason]]
     assert counted == [("train", "Unsupported")]
 
@@ -149,8 +151,7 @@ def test_a_refused_permission_is_a_reason_that_can_be_read(
     stubs: Stubs, scontrol: list[list[str]], tmp_path: Path, counted: list[tuple[str, str]]
 ) -> None:
     refusing_parameters(stubs)
-    said = "You are not authorized to perform this operation. Encoded authorization failure message: " + "Vv" * 900
-    stubs("ec2").add_client_error("run_instances", "UnauthorizedOperation", said, http_status_code=403)
+    stubs("ec2").add_client_error("run_instances", *DENIED, http_status_code=403)
     resumed(GROUP, tmp_path)
     assert scontrol[0][-1] == (
         "reason=UnauthorizedOperation: You are not authorized to perform this operation. (p4d.24xlarge); "

@@ -8,7 +8,19 @@ import pytest
 from botocore.exceptions import ClientError
 from gpucluster_node import ec2, names
 from gpucluster_node.power import groups, resume
-from stubbed_aws import GROUP, NOT_FOUND, TYPES, Stubs, expect_names, expect_records, instance, parameter, resumed
+from stubbed_aws import (
+    DENIED,
+    GROUP,
+    NOT_FOUND,
+    TYPES,
+    UNAVAILABLE,
+    Stubs,
+    expect_names,
+    expect_records,
+    instance,
+    parameter,
+    resumed,
+)
 
 
 def test_an_instance_that_ec2_does_not_know_yet_is_tagged_later(stubs: Stubs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +37,7 @@ def test_an_instance_whose_tags_iam_does_not_see_yet_is_tagged_later(
     slept: list[float] = []
     monkeypatch.setattr(ec2.time, "sleep", slept.append)
     for _ in range(8):
-        stubs("ec2").add_client_error("create_tags", "UnauthorizedOperation", "You are not authorized")
+        stubs("ec2").add_client_error("create_tags", *DENIED)
     expect_names(stubs, "train-1", 1)
     ec2.tag(resume.client("ec2"), ec2.tag_request(["i-1"], {names.TAG: "train-1"}))
     assert sum(slept) == 18
@@ -49,12 +61,12 @@ def test_an_instance_is_tagged_also_if_ec2_is_unavailable_for_a_while(
     monkeypatch.setattr(ec2.time, "sleep", slept.append)
     monkeypatch.setattr(ec2.time, "monotonic", lambda: sum(slept))
     for _ in range(5):
-        stubs("ec2").add_client_error("create_tags", "Unavailable", "The service is unavailable.", http_status_code=503)
+        stubs("ec2").add_client_error("create_tags", *UNAVAILABLE, http_status_code=503)
     expect_names(stubs, "train-1", 1)
     ec2.tag(resume.client("ec2"), ec2.tag_request(["i-1"], {names.TAG: "train-1"}))
     assert 30 < sum(slept) < 65
     for _ in range(40):
-        stubs("ec2").add_client_error("create_tags", "Unavailable", "The service is unavailable.", http_status_code=503)
+        stubs("ec2").add_client_error("create_tags", *UNAVAILABLE, http_status_code=503)
     with pytest.raises(ClientError, match="Unavailable"):
         ec2.tag(resume.client("ec2"), ec2.tag_request(["i-1"], {names.TAG: "train-1"}))
     stubs("ec2")._queue.clear()
@@ -84,7 +96,7 @@ def test_an_instance_whose_tags_iam_does_not_see_yet_is_ended_later(
     monkeypatch.setattr(ec2.time, "sleep", lambda seconds: None)
     assigned(stubs)
     stubs("ec2").add_client_error("create_tags", "TagLimitExceeded", "no")
-    stubs("ec2").add_client_error("terminate_instances", "UnauthorizedOperation", "not yet")
+    stubs("ec2").add_client_error("terminate_instances", *DENIED)
     stubs("ec2").add_response("terminate_instances", {}, {"InstanceIds": ["i-1", "i-2"]})
     resumed(GROUP, tmp_path)
     assert scontrol[1][3] == "state=down"
@@ -104,7 +116,7 @@ def test_of_single_nodes_only_the_unnamed_instance_is_terminated(
 
 
 def test_an_instance_that_ec2_does_not_know_yet_does_not_stop_the_termination_of_others(stubs: Stubs) -> None:
-    said = "The instance IDs 'i-0a' do not exist"
+    said = "The instance ID 'i-0a' does not exist"
     stubs("ec2").add_client_error("terminate_instances", NOT_FOUND, said)
     stubs("ec2").add_response("terminate_instances", {}, {"InstanceIds": ["i-0b", "i-0c"]})
     ec2.terminate(resume.client("ec2"), ["i-0b", "i-0a", "i-0c"])
