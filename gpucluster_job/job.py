@@ -30,7 +30,7 @@ from gpucluster_job.log import LauncherOutput, keep_sent, say
 from gpucluster_job.log_place import LogPlace
 from gpucluster_job.network import NetworkError, Port, address_of
 from gpucluster_job.packages.ready import prepare as prepare_packages
-from gpucluster_job.preflight import verdict
+from gpucluster_job.preflight import broken_nodes
 from gpucluster_job.preflight.checks import Preflight
 from gpucluster_job.ram import Ram
 from gpucluster_job.ranks import rank as _rank  # noqa: F401 - compiled here once, before every rank reads it
@@ -186,7 +186,7 @@ class Job:
         if not again:
             secret_file.remove(self._settings)
         self._run.keep(self._write(more))
-        if elsewhere and not verdict.run_elsewhere(self._settings):
+        if elsewhere and not broken_nodes.run_elsewhere(self._settings):
             again = False
             secret_file.remove(self._settings)
         if not again:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests import stamps
-from tests.stamps import FOLDERS, Verdict
+from tests.stamps import FOLDERS, State
 
 PARTS = ("keyword", "markexpr", "deselect", "lf")
 """Options that deselect tests of a file."""
@@ -32,12 +32,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Files(config.rootpath, worker["nightly"]), "nightly_files")
         return
     wanted, paths = config.option.nightly, stamps.test_files(config.rootpath)
-    verdicts = {path.name: stamps.verdict(config.rootpath, path) for path in paths} if wanted == "stale" else {}
+    states = {path.name: stamps.state(config.rootpath, path) for path in paths} if wanted == "stale" else {}
     names = [path.name for path in paths if wanted == "all" or _named(config, path)]
-    names = [name for name, verdict in verdicts.items() if verdict.stale] if wanted == "stale" else names
+    names = [name for name, state in states.items() if state.stale] if wanted == "stale" else names
     files = Files(config.rootpath, names)
     config.pluginmanager.register(files, "nightly_files")
-    config.pluginmanager.register(Told(verdicts, len(paths), len(names)), "nightly_told")
+    config.pluginmanager.register(Overview(states, len(paths), len(names)), "nightly_overview")
     if config.option.stamp:
         _refuse_parts(config)
         config.pluginmanager.register(Stamps(config.rootpath, files), "nightly_stamps")
@@ -95,12 +95,12 @@ class Files:
         self.tests |= Counter(filter(None, map(file_of, ids)))
 
 
-class Told:
+class Overview:
     """Prints which files run, which do not, and why: before the run, and again after it."""
 
-    def __init__(self, verdicts: dict[str, Verdict], files: int, run: int) -> None:
-        self.lines = [f"{'run' if each.stale else 'left out'}: {name}: {each}" for name, each in verdicts.items()]
-        if not verdicts and run < files:
+    def __init__(self, states: dict[str, State], files: int, run: int) -> None:
+        self.lines = [f"{'run' if each.stale else 'left out'}: {name}: {each}" for name, each in states.items()]
+        if not states and run < files:
             self.lines = [f"{files - run} of {files} files left out: make test-all runs them"]
 
     def pytest_report_header(self) -> list[str]:
@@ -147,8 +147,8 @@ class Stamps:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         terminalreporter.section("stamps of the nightly tier")
-        told = {name: self.outcomes.get(name) or self._stamped(name) for name in self.subjects}
-        terminalreporter.write("".join(f"{name}: {outcome}\n" for name, outcome in told.items()))
+        outcomes = {name: self.outcomes.get(name) or self._stamped(name) for name in self.subjects}
+        terminalreporter.write("".join(f"{name}: {outcome}\n" for name, outcome in outcomes.items()))
 
     def _stamped(self, name: str) -> str:
         if name in self.not_passed:

@@ -38,7 +38,7 @@ class Stamp:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class State:
     stale: bool
     why: str
 
@@ -114,17 +114,17 @@ def _commit(root: Path) -> str:
     return done.stdout.strip() or "no commit"
 
 
-def verdict(root: Path, test_file: Path) -> Verdict:
+def state(root: Path, test_file: Path) -> State:
     """A file whose subjects are unknown runs, because it must not be skipped for that."""
     try:
         now = fingerprint(root, test_file)
     except SubjectsError as error:
-        return Verdict(True, str(error))
+        return State(True, str(error))
     stamp = read(test_file)
     if stamp is None:
-        return Verdict(True, "it has no stamp")
+        return State(True, "it has no stamp")
     if changed := [pattern for pattern in now if stamp.subjects.get(pattern) != now[pattern]]:
-        return Verdict(True, f"changed since it {stamp}: {', '.join(changed)}")
+        return State(True, f"changed since it {stamp}: {', '.join(changed)}")
     if gone := stamp.subjects.keys() - now:
-        return Verdict(True, f"no longer among its subjects: {', '.join(sorted(gone))}")
-    return Verdict(False, str(stamp))
+        return State(True, f"no longer among its subjects: {', '.join(sorted(gone))}")
+    return State(False, str(stamp))

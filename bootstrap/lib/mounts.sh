@@ -27,11 +27,11 @@ mount_patiently() {
         say "cannot mount $source at $mount: ${said:-no answer within 60 s}"
         sleep "$pause"
     done
-    mount_verdict "$mount" "$type" "$said"
+    fail_mount_with_cause "$mount" "$type" "$said"
 }
 
-# mount_verdict MOUNT TYPE SAID: fails with the most likely cause. DNS_NAME and PORT: the server's.
-mount_verdict() {
+# fail_mount_with_cause MOUNT TYPE SAID: fails with the most likely cause. DNS_NAME and PORT: the server's.
+fail_mount_with_cause() {
     local reason
     say "client kernel $(uname -r), Lustre $(lustre_version), file system ${VERSION:-of no version}"
     if ! getent hosts "$DNS_NAME" >/dev/null; then

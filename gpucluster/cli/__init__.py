@@ -59,7 +59,7 @@ SECTIONS = {
     },
     "Shells, files and ports": {
         "ssh": "Open a shell on the head node, or run a command there.",
-        "shell": "Open a shell on a compute node, with GPUs of its own.",
+        "shell": "Open a shell on a compute node, as a job of its own.",
         "cp": "Copy files to the cluster or from it.",
         "sync": "Copy new and changed files to the cluster or from it; continues after an interruption.",
         "fetch": "Copy a job's folder to this machine.",

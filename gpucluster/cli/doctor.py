@@ -1,4 +1,4 @@
-"""`gpucluster doctor`: what this machine or a node has and lacks, and what to type where something is missing.
+"""`gpucluster doctor`: lists what this machine or a node has and lacks, and the commands that install what is missing.
 
 The checks for the local cloud are in `localcloud.machines.doctor`; those of the command line are here.
 """
@@ -68,7 +68,7 @@ def command(context: CliContext, as_json: bool, require: str | None, node: str |
         return exit_code
     for check in checks:
         click.echo(_line(check, max(len(check.name) for check in checks)))
-    click.echo(_verdict(checks))
+    click.echo(_summary(checks))
     return exit_code
 
 
@@ -88,7 +88,7 @@ def _line(check: Check, width: int) -> str:
     return line if check.ok else f"{line}\n{' ' * (width + 11)}needed for {check.needed_for}: {check.advice}"
 
 
-def _verdict(checks: Sequence[Check]) -> str:
+def _summary(checks: Sequence[Check]) -> str:
     lacking = dict.fromkeys(check.needed_for for check in checks if not check.ok)
     if not lacking:
         return "ready for AWS and for --local"

@@ -25,15 +25,15 @@ from gpucluster.updates import UnknownRecord
 
 
 @click.command()
-@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
-@click.option("--export", is_flag=True, help="If files exist only on Lustre, first export them to S3.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation. Refused if the cluster is protected.")
+@click.option("--export", is_flag=True, help="First export files that exist only on Lustre to S3, before the question.")
 @click.option("--discard", is_flag=True, help="Also delete files that exist only on Lustre and not in S3.")
 @click.pass_obj
 def command(context: CliContext, yes: bool, export: bool, discard: bool) -> int:
     """Delete the cluster: its nodes, its network, and its volumes and file systems as `on_delete` says.
 
     It lists what is deleted and what remains, then asks. It refuses if files exist only on Lustre, unless you give
-    --export or --discard.
+    --export or --discard. With head_node.termination_protection, it asks you to type the cluster's name.
 
     The last line on stdout is a JSON object: name, region, deleted.
     """

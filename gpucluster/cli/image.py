@@ -59,7 +59,7 @@ def build(
     After the next `up` or `cdk deploy`, new compute nodes boot from it, as long as the boot steps and the base image
     stay the same. If the account already has this image, none is built. GPU drivers and EFA's software are installed
     only on an instance type that has GPUs and EFA: name one with --on, unless the base image is a Deep Learning AMI,
-    which has both. With --on, only an image that was built on that type counts as the same.
+    which has both. With --on, only an image with the parts of that type counts as the same.
 
     The last line on stdout is a JSON object: image_id, base, recipe, built, pinned_in, seconds.
     """

@@ -67,7 +67,7 @@ def at(context: CliContext, chosen: Context, *, with_topology: bool = False) -> 
         with head(context) as remote:
             report |= on_head(remote)
             if with_topology:
-                report["topology"] = places(remote)
+                report["topology"] = topology_report(remote)
     except CloudError as error:
         report |= {"problem": error.message, "hint": error.hint}
     return report
@@ -93,7 +93,7 @@ def gather(context: CliContext, config: ClusterConfig, *, with_topology: bool = 
             report["spending"] = spending.words(remote, config)
             report["accounts"] = accounts.words(remote, config)
             if with_topology:
-                report["topology"] = places(remote)
+                report["topology"] = topology_report(remote)
         finally:
             remote.close()
     except CloudError as error:
@@ -115,7 +115,7 @@ def on_head(remote: Remote) -> Report:
     return {"slurm": "UP", "partitions": partitions, "jobs": rows}
 
 
-def places(remote: Remote) -> Report:
+def topology_report(remote: Remote) -> Report:
     """Raises CloudError."""
     return {"nodes": topology.of(remote), "jobs": topology.nodes_of(remote, jobs.current(remote))}
 

@@ -1,4 +1,4 @@
-"""`gpucluster stop`: stops the head node; the queue, accounts and data stay."""
+"""`gpucluster stop`: stops the head node; the queue, accounting records and data stay."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def command(context: CliContext) -> int:
     if nodes:
         raise UsageError(
             f"compute nodes of {config.name} still run: {', '.join(nodes)}; the head node was not stopped",
-            "wait for their jobs, or cancel them; idle nodes are terminated after idle_minutes, min_nodes are not",
+            "wait for their jobs, or cancel them: Slurm terminates idle nodes after idle_minutes. It never terminates "
+            "nodes of min_nodes: set min_nodes: 0 and run `gpucluster up` first",
         )
     click.echo(f"stopping the head node of {config.name} …", err=True)
     ran = head_power.stop(cloud)

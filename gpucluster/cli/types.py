@@ -11,7 +11,7 @@ from gpucluster.cli.frame.columns import columns
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.errors import UsageError
 from gpucluster.hardware import prices
-from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
+from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType, not_supported
 from gpucluster.meant import did_you_mean
 
 HEADING = ["type", "vCPUs", "GiB", "GPUs", "GPU GiB", "EFA", "NVMe GB", "$/hour"]
@@ -78,6 +78,8 @@ def _chosen(names: tuple[str, ...], gpus: int | None, efa: bool) -> list[Instanc
     families = sorted({name.partition(".")[0] for name in INSTANCE_TYPES})
     for name in names:
         if name not in INSTANCE_TYPES and name not in families:
+            if why := not_supported(name if "." in name else f"{name}.xlarge"):
+                raise UsageError(f"{name}: GpuCluster does not support this instance type or family", why)
             hint = did_you_mean(name, [*families, *INSTANCE_TYPES], "`gpucluster types` lists all")
             raise UsageError(f"{name!r} is not a known instance type or family", hint)
     return [

@@ -39,7 +39,7 @@ from gpucluster.errors import INTERRUPTED_EXIT_CODE, CloudError, UsageError
     is_flag=True,
     help="If a change terminates running nodes, or restarts or replaces the head node, wait for the jobs first.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before the cluster costs more than now.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation of a new or a higher price.")
 @click.pass_obj
 def command(
     context: CliContext, local: bool, port: int | None, image: Path | None, wheels: Path, drain: bool, yes: bool
@@ -48,7 +48,8 @@ def command(
 
     It first lists what each change does to the cluster. It refuses changes that would lose data. While jobs run, it
     also refuses changes that terminate their nodes, or that restart or replace the head node, unless you give --drain.
-    Then it shows the price per hour. In a terminal it asks you if the cluster will cost more than before.
+    Then it shows the price per hour. In a terminal it asks you before it creates a cluster, and before the price of a
+    cluster without jobs rises.
 
     The last line on stdout is a JSON object: name, region, changed, changes, lost_heads (head nodes that somebody had
     terminated), outputs, seconds.

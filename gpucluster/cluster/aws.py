@@ -41,7 +41,7 @@ CREDENTIALS = (
     "UnrecognizedClientException",
 )
 """Error codes of every service: AWS rejects the caller, not this call."""
-_HEAD_LOST = "`gpucluster up` creates another one with the same volume: queue, accounts and running jobs stay"
+_HEAD_LOST = "`gpucluster up` creates another one with the same volume: queue, accounting records and running jobs stay"
 _HEAD_AWAY = {
     "pending": "it is booting: try again in a minute",
     "stopping": "`gpucluster start` starts it; running jobs continue",

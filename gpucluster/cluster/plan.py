@@ -108,7 +108,7 @@ def beside_nodes(config: ClusterConfig) -> list[Item]:
     if network.ssh_from:
         found.append(Item("load balancer for SSH", None))
     if config.accounting == "rds":
-        found.append(Item("MariaDB on RDS for Slurm's accounts", None))
+        found.append(Item("MariaDB on RDS for Slurm's accounting", None))
     if config.budget:
         found.append(Item(f"a budget of ${config.budget.monthly_usd:,.0f} a month", 0.0))
     limited = [each for each in config.partitions if each.max_usd_per_hour]

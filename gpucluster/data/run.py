@@ -182,13 +182,17 @@ def _name_of(target: str) -> str:
 def _sentence(made: Plan) -> str:
     """How the samples are distributed."""
     low, high = min(made.counts), max(made.counts)
-    text = f"{made.samples} samples in {len(made.counts)} shards, {low} in each"
+    text = f"{_count(made.samples, 'sample')} in {_count(len(made.counts), 'shard')}, {low} in each"
     if made.left_out:
-        text += f"; {len(made.left_out)} are left out, so that all shards are equal"
+        are = "is" if len(made.left_out) == 1 else "are"
+        text += f"; {len(made.left_out)} {are} left out, so that all shards are equal"
     elif high > low:
         text += f", one more in the first {made.remainder}"
-    count = len(made.classes)
-    return f"{text}; {count} class{'es' * (count > 1)}" if count else text
+    return f"{text}; {_count(len(made.classes), 'class', 'classes')}" if made.classes else text
+
+
+def _count(number: int, noun: str, plural: str = "") -> str:
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def _settle(where: Location, made: Plan, lines: bytes, *, restart: bool, tell: Tell) -> DataSet:

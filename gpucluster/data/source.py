@@ -81,7 +81,7 @@ def _refuse_half_splits(where: Location, images: Sequence[str]) -> None:
         named = f"{', '.join(others[:3])}{' …' if len(others) > 3 else ''}"
         raise UsageError(
             f"{where.url}: has splits ({', '.join(splits)}), but also images in other folders: {named}",
-            f"move those away, --exclude their images, or name one split alone: {where.url}/{splits[0]}; "
+            f"move those away, --exclude their images, or name only one split: {where.url}/{splits[0]}; "
             f"if all of them are classes, use a file list with labels: {' '.join(LISTS)}",
         )
 

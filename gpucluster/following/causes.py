@@ -103,7 +103,8 @@ def quiet(remote: Remote, job: Job, folder: str) -> list[str]:
     if last:
         found.append(f"the last line of a rank: {last[:LONGEST_LINE]}")
     if limit.isdigit():
-        found.append(f"hang_timeout ends it after {timedelta(seconds=int(limit))} in which no rank prints a line")
+        silence = timedelta(seconds=int(limit))
+        found.append(f"hang_timeout ends the job if for {silence} no rank prints a line or writes a file")
     look = f"`gpucluster ssh -- ssh NODE top -b -n 1` shows whether it works, `gpucluster cancel {job.job_id}` ends it"
     return [*found, look]
 

@@ -1,4 +1,4 @@
-"""Whether Slurm's accounts answer: slurmdbd, and the database behind it."""
+"""Whether Slurm's accounting answers: slurmdbd, and the database behind it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ ARGV = ["timeout", "15", "sacctmgr", "-n", "-P", "list", "cluster", "format=clus
 
 
 def words(remote: Remote, config: ClusterConfig) -> str:
-    """Empty if they answer, or if the cluster has none."""
+    """Empty if it answers, or if the cluster has none."""
     if config.accounting == "off" or remote.run(ARGV).exit_code == 0:
         return ""
     return (
-        "WARNING: Slurm's accounts (slurmdbd) do not answer: jobs start and run, and slurmctld keeps their records "
+        "WARNING: Slurm's accounting (slurmdbd) does not answer: jobs start and run, and slurmctld keeps their records "
         "meanwhile; `gpucluster ssh -- sudo journalctl -u slurmdbd -u mariadb` shows why"
     )

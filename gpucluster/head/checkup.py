@@ -43,10 +43,10 @@ def lines(node: str, found: Checkup) -> list[str]:
     ]
     if found.skipped:
         said.append(f"DCGM's diagnostics could not run: {found.skipped}")
-    return [*said, _verdict(node, found)]
+    return [*said, _summary(node, found)]
 
 
-def _verdict(node: str, found: Checkup) -> str:
+def _summary(node: str, found: Checkup) -> str:
     """Whether the node is healthy, and what happens to a broken one."""
     if found.ok and found.skipped:
         return f"{node} passes the checks of its jobs, and nothing more is known"

@@ -1,4 +1,4 @@
-"""What a job on a cluster that we have not built must bring: nothing there is made by us."""
+"""What a job must bring to a cluster that GpuCluster did not build, where nothing of GpuCluster is installed."""
 
 from __future__ import annotations
 

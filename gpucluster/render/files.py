@@ -86,7 +86,7 @@ def partition(each: Partition, ram: BeegfsRam | None) -> str:
     return _template("bootstrap/partition.sh.j2").render(partition=each, beegfs_role=beegfs.role_of(each, ram))
 
 
-def environment_places(layout: Layout) -> dict[str, Partition]:
+def environment_partitions(layout: Layout) -> dict[str, Partition]:
     """Environment -> the partition whose nodes build it: the first with GPUs among the suitable partitions."""
     found: dict[str, Partition] = {}
     for partition in sorted(layout.partitions, key=lambda each: not each.gpus_per_node):
@@ -97,12 +97,12 @@ def environment_places(layout: Layout) -> dict[str, Partition]:
 
 
 def _environments(layout: Layout) -> dict[str, str]:
-    """The environments' locks and builders. `places`: lines of name, partition, whether it has GPUs. `cache` and
+    """The environments' locks and builders. `partitions`: lines of name, partition, whether it has GPUs. `cache` and
     `packages`: where in S3 environments and jobs' own packages are kept."""
-    places = environment_places(layout)
-    lines = (f"{name} {place.name} {int(place.gpus_per_node > 0)}\n" for name, place in sorted(places.items()))
+    partitions = environment_partitions(layout)
+    lines = (f"{name} {each.name} {int(each.gpus_per_node > 0)}\n" for name, each in sorted(partitions.items()))
     own = {f"environments/{name}": _environment_file(name) for name in _ENVIRONMENT_PROGRAMS}
-    locks = {f"environments/{name}.txt": _environment_file(f"{name}.txt") for name in places}
+    locks = {f"environments/{name}.txt": _environment_file(f"{name}.txt") for name in partitions}
     kept = {
         "environments/cache": f"{layout.config.software.cache or ''}".rstrip("/") + "\n",
         "environments/packages": f"{layout.config.packages_cache or ''}\n",

@@ -150,7 +150,7 @@ def _parsed(line: Line) -> Requirement:
 def _how_to_write(text: str) -> str:
     if re.fullmatch(r"[\w.\[\]-]+(, *[\w.\[\]-]+)+", text):
         each = re.split(", *", text)
-        return f"give each package alone: --with {' --with '.join(each)}, or [{', '.join(each)}] in job.yaml"
+        return f"give each package separately: --with {' --with '.join(each)}, or [{', '.join(each)}] in job.yaml"
     return f"such as torchvision or 'transformers>=5,<6'; a file's name ends with {', '.join(FILES)}"
 
 

@@ -66,7 +66,7 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "partitions[].efa": new_nodes(f"new nodes have these interfaces; {REPLACED_AS_FREE}"),
     "partitions[].scratch": in_place("applies to nodes that boot from now on"),
     "partitions[].idle_minutes": _IDLE,
-    "partitions[].max_usd_per_hour": in_place("applies to the next launch; nodes that run are left alone"),
+    "partitions[].max_usd_per_hour": in_place("applies to the next launch; running nodes stay"),
     "parameter_servers": added_or_removed(_NEW_PARTITION, rules.removed_partition),
     "parameter_servers.instance_type": rules.instance_types,
     "parameter_servers.min_nodes": rules.least_nodes,

@@ -12,7 +12,7 @@ from typing import Callable, Sequence
 
 from gpucluster_job import failures, launch, ourselves
 from gpucluster_job.log import say
-from gpucluster_job.preflight import bandwidth, judge, verdict
+from gpucluster_job.preflight import bandwidth, broken_nodes, judge
 from gpucluster_job.preflight.nccl import Watch
 from gpucluster_job.runner import Runner
 from gpucluster_job.settings import GaveUp, Settings
@@ -42,7 +42,7 @@ class Preflight:
             return
         began, said = time.monotonic(), bytearray()
         shutil.rmtree(self._settings.folder / "nccl", ignore_errors=True)  # left by an earlier run
-        verdict.forget(self._settings)
+        broken_nodes.forget(self._settings)
         limit_s = NODE_S if self._settings.nodes == 1 else NODES_S
         self._runner.phase(self._probe(), said.extend, limit_s=limit_s)
         text = said.decode(errors="replace")
@@ -69,7 +69,7 @@ class Preflight:
             say(f"[preflight] {line}")
         self._report = found.report if self._report is None else judge.joined(self._report, found.report)
         if found.broken and "then" not in self._expected():  # a cluster that we did not build has no such epilog
-            self.drains = verdict.tell(self._settings, found.broken)
+            self.drains = broken_nodes.tell(self._settings, found.broken)
         if found.failure:
             raise GaveUp(found.failure[1], found.failure[0])
 

@@ -39,8 +39,8 @@ def identify(environ: Environ) -> Call:
     content_type = str(environ.get("CONTENT_TYPE", ""))
     target = str(environ.get("HTTP_X_AMZ_TARGET", ""))
     body, form = b"", _flat(str(environ.get("QUERY_STRING", "")))
-    told_in_body = ("application/x-www-form-urlencoded", "application/x-amz-json")
-    if target or service == "route53" or content_type.startswith(told_in_body):
+    query_or_json = ("application/x-www-form-urlencoded", "application/x-amz-json")
+    if target or service == "route53" or content_type.startswith(query_or_json):
         body = _unpacked(read_body(environ, _LIMIT_BYTES), environ)
     if content_type.startswith("application/x-www-form-urlencoded"):
         form |= _flat(body.decode("utf-8", "replace"))

@@ -69,7 +69,7 @@ def _below(path: str, name: str) -> str:
 def _list(shape: ListShape, value: Any, path: str) -> Iterator[str]:
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
         return
-    yield from _told(shape, value, path, _lengths(shape, len(value)))
+    yield from _message(shape, value, path, _lengths(shape, len(value)))
     for number, inner in enumerate(value, 1):
         yield from violations(shape.member, inner, f"{path}.{number}.member")
 
@@ -77,7 +77,7 @@ def _list(shape: ListShape, value: Any, path: str) -> Iterator[str]:
 def _map(shape: MapShape, value: Any, path: str) -> Iterator[str]:
     if not isinstance(value, dict):
         return
-    yield from _told(shape, value, path, _lengths(shape, len(value)))
+    yield from _message(shape, value, path, _lengths(shape, len(value)))
     for key, inner in value.items():
         yield from violations(shape.key, key, f"{path}.key")
         yield from violations(shape.value, inner, f"{path}.{key}.member")
@@ -85,12 +85,14 @@ def _map(shape: MapShape, value: Any, path: str) -> Iterator[str]:
 
 def _scalar(shape: Shape, value: Any, path: str) -> Iterator[str]:
     if isinstance(value, str) and isinstance(shape, StringShape):
-        yield from _told(shape, value, path, [*_lengths(shape, len(value)), *_enum(shape, value), *_form(shape, value)])
+        yield from _message(
+            shape, value, path, [*_lengths(shape, len(value)), *_enum(shape, value), *_form(shape, value)]
+        )
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield from _told(shape, value, path, _range(shape, value))
+        yield from _message(shape, value, path, _range(shape, value))
 
 
-def _told(shape: Shape, value: Any, path: str, constraints: Sequence[str]) -> Iterator[str]:
+def _message(shape: Shape, value: Any, path: str, constraints: Sequence[str]) -> Iterator[str]:
     if constraints:
         seen = "" if shape.metadata.get("sensitive") else f" '{value}'"
         yield f"Value{seen} at '{path}' failed to satisfy constraint: {', '.join(constraints)}"

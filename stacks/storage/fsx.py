@@ -69,13 +69,13 @@ class FsxLustre(Construct):
         tag(self, context, storage.mount)
 
     def _requests(self) -> dict[str, Any]:
-        places = requests.Places(
+        resources = requests.Resources(
             subnet_id=self._context.network.subnet.subnet_id,
             group_id=self.group.security_group_id,
             log_group_arn=self._log_arn(self._log) if self._log else "",
             key_arn=key_arn(self._context.key),
         )
-        return requests.parameter(self._storage, self._context.config.name, places)
+        return requests.parameter(self._storage, self._context.config.name, resources)
 
     def _link_all(self, file_system: FileSystem) -> None:
         """One after another: FSx fails if several links of a file system are created or changed at once."""

@@ -46,7 +46,7 @@ def counting(seconds: int) -> list[str]:
 
 
 def waiting(before: str = "", meanwhile: str = "") -> list[str]:
-    """A command that does the rest of its work when it is told to (`Job.goes_on`). meanwhile: once a second."""
+    """A command that does the rest of its work after `Job.goes_on`. meanwhile: once a second."""
     until = f"until [ -e $GPUCLUSTER_JOB_DIR/go-on ]; do {meanwhile}sleep 1; done"
     return ["bash", "-c", f"{before}echo started; {until}; echo {ANSWER}"]
 
@@ -190,7 +190,7 @@ class Row:
         return job
 
     def running(self, *arguments: str, follow: bool = False) -> Job:
-        """A job whose program has started on all of its nodes, and which ends when it is told to."""
+        """A job whose program has started on all of its nodes, and which ends after `Job.goes_on`."""
         job = self.submit(*arguments, "--", *waiting(), follow=follow)
         wait_for(f"job {job.id} to run", lambda: job.state == "RUNNING", 300)
         job.wait_until("started", max(1, len(job.nodes)))

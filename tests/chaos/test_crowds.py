@@ -38,6 +38,6 @@ def test_an_array_of_200(row: Row) -> None:
     row.begins()
     job = row.submit("--no-exclusive", "--gpus-per-node", "0", "--array", "0-199", "--", *counting(1))
     row.why(job, " pending")
-    told = f"cat {job.folder}/*/log.txt 2>/dev/null | grep -c '{ANSWER}' || :"
-    wait_for("all elements", lambda: row.bed.ssh("sh", "-c", told).strip() == "200", 1200, interval_s=5)
+    count_answers = f"cat {job.folder}/*/log.txt 2>/dev/null | grep -c '{ANSWER}' || :"
+    wait_for("all elements", lambda: row.bed.ssh("sh", "-c", count_answers).strip() == "200", 1200, interval_s=5)
     row.ends("200 elements, 200 answers")

@@ -75,7 +75,7 @@ def small_disk(bed: Bed) -> Iterator[None]:
     """Of the places to which the head node writes: machines of the local cloud share this machine's disk."""
     bed.ssh("sudo", "sh", "-c", f"{WITH_FILES}{MOUNT}{RESTART}")
     # slurmdbd ends if it starts on a full disk. Here it is the fault of a cluster that runs.
-    wait_for("Slurm's accounts", lambda: bed.ssh("sh", "-c", "sacctmgr -n list cluster 2>/dev/null || :"), 60)
+    wait_for("Slurm's accounting", lambda: bed.ssh("sh", "-c", "sacctmgr -n list cluster 2>/dev/null || :"), 60)
     try:
         yield
     finally:

@@ -68,8 +68,8 @@ def test_a_stale_address(row: Row) -> None:
         set_address(NOBODYS)
         assert job.state != "RUNNING", "the address is stale before the job starts"
         job.completes()
-        told = row.bed.ssh("ssh", other, f"getent ahostsv4 {node}.{zone['Name']}").split()
-        assert told[0] == NOBODYS, "DNS has still the stale address"
+        answer = row.bed.ssh("ssh", other, f"getent ahostsv4 {node}.{zone['Name']}").split()
+        assert answer[0] == NOBODYS, "DNS has still the stale address"
         row.ends("the job's nodes use the addresses that Slurm has; nobody asks DNS for a compute node")
         row.sees_nothing(job)
     finally:

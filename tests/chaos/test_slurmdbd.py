@@ -20,7 +20,7 @@ def test_slurmdbd_down(row: Row) -> None:
     row.begins()
     with masked(row.bed, "slurmdbd"):
         began = time.monotonic()
-        row.status("Slurm's accounts (slurmdbd) do not answer")
+        row.status("Slurm's accounting (slurmdbd) does not answer")
         meanwhile = row.submit("--", "echo", "the answer is 5050")
         wait_for("a job without accounts", lambda: "5050" in meanwhile.log, 300)
         time.sleep(max(0.0, ACCOUNTS_DOWN_S - (time.monotonic() - began)))

@@ -98,10 +98,10 @@ def parameter(control_plane: Any, name: str) -> dict[str, Any]:
 
 def lustre(control_plane: Any, mount: str) -> dict[str, Any]:
     """FSx's description of the file system in the nodes' parameter; the two must agree."""
-    told = parameter(control_plane, f"storage/{mount}")
-    systems = control_plane.client("fsx").describe_file_systems(FileSystemIds=[told["file_system_id"]])["FileSystems"]
-    found: dict[str, Any] = systems[0]
-    assert (told["dns_name"], told["mount_name"], told["version"]) == (
+    settings = parameter(control_plane, f"storage/{mount}")
+    fsx = control_plane.client("fsx")
+    found: dict[str, Any] = fsx.describe_file_systems(FileSystemIds=[settings["file_system_id"]])["FileSystems"][0]
+    assert (settings["dns_name"], settings["mount_name"], settings["version"]) == (
         found["DNSName"],
         found["LustreConfiguration"]["MountName"],
         found["FileSystemTypeVersion"],
@@ -147,13 +147,13 @@ def _is_as_asked_for(control_plane: Any) -> None:
     assert (fsx["LustreConfiguration"]["DeploymentType"], fsx["StorageCapacity"]) == ("PERSISTENT_2", 4800)
     assert fsx["LustreConfiguration"]["LogConfiguration"]["Level"] == "WARN_ERROR"
     assert fast["LustreConfiguration"]["EfaEnabled"] is True
-    told = parameter(control_plane, "storage/efs")
+    settings = parameter(control_plane, "storage/efs")
     efs = control_plane.client("efs")
-    (system,) = efs.describe_file_systems(FileSystemId=told["file_system_id"])["FileSystems"]
+    (system,) = efs.describe_file_systems(FileSystemId=settings["file_system_id"])["FileSystems"]
     assert (system["Encrypted"], system["ThroughputMode"], system["NumberOfMountTargets"]) == (True, "elastic", 1)
-    policy = json.loads(efs.describe_file_system_policy(FileSystemId=told["file_system_id"])["Policy"])
+    policy = json.loads(efs.describe_file_system_policy(FileSystemId=settings["file_system_id"])["Policy"])
     assert [statement["Effect"] for statement in policy["Statement"]] == ["Allow", "Deny"]
-    assert efs.describe_backup_policy(FileSystemId=told["file_system_id"])["BackupPolicy"] == {"Status": "ENABLED"}
+    assert efs.describe_backup_policy(FileSystemId=settings["file_system_id"])["BackupPolicy"] == {"Status": "ENABLED"}
     secret = parameter(control_plane, "storage/ram")["auth_secret_arn"]
     assert len(control_plane.client("secretsmanager").get_secret_value(SecretId=secret)["SecretString"]) == 128
 

@@ -120,9 +120,9 @@ def test_a_missing_dependency_is_named_with_the_wheel_to_install(installation: I
     """In an environment without any dependency."""
     program = "import sys; sys.modules['localcloud'] = None; from gpucluster import shipped as s; "
     program += "print(s.how_to_install('cdk')); print(s.how_to_install_local_cloud())"
-    told = installation.run([installation.python, "-c", program]).stdout.splitlines()
+    commands = installation.run([installation.python, "-c", program]).stdout.splitlines()
     wheel = f"{installation.folder.parent}/gpucluster"
-    assert told == [
+    assert commands == [
         f"pip install '{wheel}-0.1.0-py3-none-any.whl[cdk]'",
         f"pip install '{wheel}_localcloud-0.1.0-py3-none-any.whl'",
     ]

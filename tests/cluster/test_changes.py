@@ -15,7 +15,7 @@ from bed import Bed, Submitted, wait_for
 
 from localcloud.tests.patience import stretched
 
-UNTIL_TOLD = ["bash", "-c", "echo runs; until [ -e $GPUCLUSTER_JOB_DIR/go-on ]; do sleep 1; done; echo same process $$"]
+UNTIL_FILE = ["bash", "-c", "echo runs; until [ -e $GPUCLUSTER_JOB_DIR/go-on ]; do sleep 1; done; echo same process $$"]
 ANOTHER_IMAGE = "ami-785db401"
 """Another image of the local cloud, which boots the same root file system."""
 
@@ -65,7 +65,7 @@ def _said(cluster: Bed, shell: list[str], script: str) -> str:
 @contextmanager
 def running_job(cluster: Bed, partition: str = "train") -> Iterator[Submitted]:
     """A job that runs during the body as one process, and completes after it."""
-    job = cluster.submit("--partition", partition, "--nodes", "1", "--launcher", "srun", "--", *UNTIL_TOLD)
+    job = cluster.submit("--partition", partition, "--nodes", "1", "--launcher", "srun", "--", *UNTIL_FILE)
     job_id = job.last["job_id"]
     wait_for("the job's start", lambda: cluster.ssh("squeue", "-h", "-o", "%t", "-j", job_id).strip() == "R", 120)
     log = ("sh", "-c", f"cat {job.last['folder']}/log.txt")  # Slurm says R before the node has got the job
@@ -292,9 +292,9 @@ def test_a_terminated_head_is_replaced_under_a_running_job(cluster: Bed) -> None
             if after["private_ip"] != old["private_ip"]:  # otherwise nothing needs to be redirected
                 way = f"dnat to {after['private_ip']}"
                 wait_for("the way to it", lambda: way in cluster.ssh("ssh", node, "sudo nft list ruleset"), 120)
-        told, _ = log.communicate(timeout=120)
-    assert log.returncode == 0 and "same process" in told, told
-    assert f"job {job.last['job_id']} continues" in told and "the head node answers again" in told, told
+        output, _ = log.communicate(timeout=120)
+    assert log.returncode == 0 and "same process" in output, output
+    assert f"job {job.last['job_id']} continues" in output and "the head node answers again" in output, output
     again = cluster.submit("--nodes", "1", "--launcher", "srun", "--follow", "--", "true")
     assert again.exit_code == 0, again.told
     assert int(again.last["job_id"]) > int(job.last["job_id"]), "Slurm's state is the same one"

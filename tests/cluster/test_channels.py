@@ -44,9 +44,9 @@ def test_data_is_streamed_and_copied_out_of_s3(storage: Bed, images: list[str]) 
     val = ("--channel", f"val={source},unpack=tar,shard=none", "--", "python", "channel_streams.py")
     job = storage.submit(*words, *val)
     assert job.exit_code == 0, job.told
-    told = [line.partition("] ")[2].split() for line in job.log]
-    assert sorted(words[1] for words in told if words[0] == "streamed") == images
-    assert sorted(tuple(words[1:]) for words in told if words[0] == "copied") == sorted(
+    printed = [line.partition("] ")[2].split() for line in job.log]
+    assert sorted(words[1] for words in printed if words[0] == "streamed") == images
+    assert sorted(tuple(words[1:]) for words in printed if words[0] == "copied") == sorted(
         (image, "True") for image in images * 2
     )
     again = storage.submit(*words, *val)

@@ -86,8 +86,8 @@ def test_head_and_compute_node_share_each_file_system(storage: Bed) -> None:
     script = "cat /fsx/kept/both/a /efs/both/a; echo $SLURMD_NODENAME | tee /fsx/kept/both/b >/efs/both/b"
     done = storage.submit("--nodes", "1", "--launcher", "srun", "--follow", "--", "bash", "-c", script)
     assert done.exit_code == 0, done.log
-    told = shell(storage, "cat /fsx/kept/both/b /efs/both/b").split()
-    assert told == done.result["node_list"] * 2
+    written = shell(storage, "cat /fsx/kept/both/b /efs/both/b").split()
+    assert written == done.result["node_list"] * 2
 
 
 @pytest.mark.parametrize(
@@ -104,5 +104,5 @@ def test_a_wrong_mount_fails_with_the_message_of_lustre(
     (system,) = storage.client("fsx").describe_file_systems()["FileSystems"]
     name = system["LustreConfiguration"]["MountName"]
     where = source.replace("$DNS", system["DNSName"]).replace("$NAME", name)
-    told = shell(storage, f"sudo mount -t lustre -o {options} {where} /mnt 2>&1 || echo status $?")
-    assert text in told and f"status {status}" in told, told
+    output = shell(storage, f"sudo mount -t lustre -o {options} {where} /mnt 2>&1 || echo status $?")
+    assert text in output and f"status {status}" in output, output

@@ -149,9 +149,9 @@ def test_a_sweep_runs_and_another_job_may_follow_it(lab: Lab) -> None:
     assert swept.returncode == 0, swept.stdout + swept.stderr
     job_id = json.loads(swept.stdout.splitlines()[-1])["job_id"]
     assert lab.ok("results", job_id).count("completed") == 2
-    told = lab.gpucluster("submit", *JOB, "--follow", "--name", "next", "--after", "sweep", *COMMAND)
-    assert told.returncode == 0, told.stdout + told.stderr
-    assert f"the task code/sweep, job {job_id}, has already succeeded\n" in told.stderr
+    done = lab.gpucluster("submit", *JOB, "--follow", "--name", "next", "--after", "sweep", *COMMAND)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"the task code/sweep, job {job_id}, has already succeeded\n" in done.stderr
 
 
 def test_fetch_copies_a_jobs_files(lab: Lab) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from bed import Bed
-from victims import lose_rank_1
+from killed_ranks import lose_rank_1
 
 from gpucluster.launchers import LAUNCHERS
 
@@ -63,11 +63,11 @@ def test_two_jobs_run_at_once_on_the_same_nodes(cluster: Bed, folders: dict[str,
 def run_in_pairs(cluster: Bed, folders: dict[str, str], launchers: list[tuple[str, str]]) -> None:
     """tests/nightly runs more of these."""
     pairs = [f"{folders[one]},{folders[other]}" for one, other in launchers]
-    told = cluster.ssh("bash", "-c", ROUNDS, "bash", *pairs, timeout_s=540)
+    output = cluster.ssh("bash", "-c", ROUNDS, "bash", *pairs, timeout_s=540)
     # torchrun's rendezvous numbers the nodes by their addresses, so rank 0 need not be on the first one
-    lines = [re.sub(r"\[0 train-[12]\]", "[0]", line) for line in told.splitlines()]
+    lines = [re.sub(r"\[0 train-[12]\]", "[0]", line) for line in output.splitlines()]
     assert lines == [f"{number} 0 [0] ranks [0, 1, 2, 3]" for number in range(1, len(pairs) + 1) for _ in range(2)], (
-        told
+        output
     )
 
 

@@ -60,8 +60,8 @@ def test_a_rank_that_fails_ends_a_job_of_horovodrun_over_mpi(cluster: Bed) -> No
         wait_for(f"no process left on {node}", lambda left=left: not cluster.ssh(*left).strip(), 30)
 
 
-UNTIL_TOLD = """
-trap 'echo told; exit 0' USR1
+UNTIL_SIGNALLED = """
+trap 'echo signalled; exit 0' USR1
 echo up
 for second in $(seq 600); do sleep 1 & wait $!; done
 exit 9
@@ -74,7 +74,7 @@ def test_ranks_get_the_signal_before_the_time_limit(cluster: Bed) -> None:
     """mpirun's ranks on the first node are in no Slurm step. They all run before the limit is shortened."""
     limit = ("--time", "0:30:00", "--signal", "USR1@120")
     ranks = ("--nodes", "2", "--gpus-per-node", "2", "--launcher", "mpirun")
-    job = cluster.submit(*ranks, *limit, "--", "bash", "-c", UNTIL_TOLD)
+    job = cluster.submit(*ranks, *limit, "--", "bash", "-c", UNTIL_SIGNALLED)
     job_id = job.last["job_id"]
 
     def printed(word: str) -> list[str]:
@@ -85,4 +85,4 @@ def test_ranks_get_the_signal_before_the_time_limit(cluster: Bed) -> None:
     cluster.ssh("sudo", "scontrol", "update", f"jobid={job_id}", f"timelimit={SHORTER_MIN}")
     done = cluster.gpucluster("logs", "-f", job_id, timeout_s=400)
     assert done.returncode == 0, done.stderr + done.stdout
-    assert printed("told") == ["[0", "[1", "[2", "[3"]
+    assert printed("signalled") == ["[0", "[1", "[2", "[3"]

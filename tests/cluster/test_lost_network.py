@@ -76,8 +76,8 @@ def test_a_tunnel_over_a_network_that_is_gone_ends(spaces: tuple[str, str]) -> N
                     assert client.stdout and client.stdout.readline() == "echo b'x'\n"
                     ip(f"-n {endpoint} link set eth0 nomaster")
                     ip(f"-n {endpoint} addr del {ENDPOINT}/24 dev eth0")
-                    told, _ = client.communicate("\n", timeout=60)
-                    assert told == "ended the tunnel broke\n"
+                    output, _ = client.communicate("\n", timeout=60)
+                    assert output == "ended the tunnel broke\n"
                 finally:
                     client.kill()
         finally:

@@ -48,7 +48,7 @@ def test_data_is_loaded_before_and_exported_after(storage: Bed, tmp_path: Path) 
     # no polling: it exists when the job has ended
     assert objects(storage, "kept/staged/") == {"kept/staged/all": b"0\n1\n2\n3\n4\n"}
     said = json.loads(shell(storage, f"cat {job.last['folder']}/exports.json"))
-    assert said["verdict"] == "complete"
+    assert said["state"] == "complete"
     assert [(each["path"], each["files"], each["failed"]) for each in said["exports"]] == [("/fsx/kept/staged", 1, 0)]
 
 

@@ -71,8 +71,8 @@ def test_a_sweep_runs_and_its_failed_element_runs_again(cluster: Bed) -> None:
 def test_test_only_reports_when_a_job_would_start(cluster: Bed) -> None:
     done = cluster.gpucluster("submit", "--test-only", *JOB, "--", "true")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert (told["partition"], told["nodes"][:6]) == ("train", "train-")
+    answer = json.loads(done.stdout)
+    assert (answer["partition"], answer["nodes"][:6]) == ("train", "train-")
     refused = cluster.gpucluster("submit", "--test-only", *JOB, "--constraint", "nowhere", "--", "true")
     assert refused.returncode == 2
     assert "Slurm would reject the job: Invalid feature specification" in refused.stderr

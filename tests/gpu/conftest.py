@@ -44,8 +44,8 @@ def gpus() -> int:
     """The number of GPUs that nvidia-smi lists; 0 without it."""
     if not shutil.which("nvidia-smi"):
         return 0
-    told = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=False, timeout=60)
-    return sum(line.startswith("GPU ") for line in told.stdout.splitlines())
+    done = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=False, timeout=60)
+    return sum(line.startswith("GPU ") for line in done.stdout.splitlines())
 
 
 def ranks() -> int:

@@ -71,7 +71,7 @@ def write(folder: Path, job_id: str, exports: Sequence[Export]) -> None:
         folder / "exports.json",
         {
             "job_id": job_id,
-            "verdict": "incomplete" if failed else "complete",
+            "state": "incomplete" if failed else "complete",
             "exports": [each.report() for each in exports],
             "ended_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         },

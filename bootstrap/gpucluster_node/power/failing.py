@@ -40,7 +40,7 @@ PLANNED = f"{CHECKED}EC2 plans"
 STORAGE = f"{CHECKED}storage: "
 """Such a reason proves nothing about the hardware: a file system cannot be mounted, or a program before a job hangs."""
 PREFLIGHT = f"{CHECKED}preflight of job "
-"""A job's own user wrote such a reason (health/verdict.py), and must not stop the launches of others."""
+"""A job's own user wrote such a reason (health/drain_broken.py), and must not stop the launches of others."""
 SHARED_STEPS = frozenset(
     [
         "beegfs",

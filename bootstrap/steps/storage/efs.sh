@@ -17,7 +17,7 @@ client_efs() {
 efs_ready() {
     local name port
     name=gpucluster-efs-$(note_of "$1")
-    # shellcheck disable=SC2034 # mount_verdict reads them
+    # shellcheck disable=SC2034 # fail_mount_with_cause reads them
     PORT=2049 VERSION=''
     if ! command -v stunnel >/dev/null; then install_packages stunnel4; fi
     port=$(tunnel_port "$TUNNELS/$name.conf")

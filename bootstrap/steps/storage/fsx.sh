@@ -2,7 +2,7 @@
 
 # mount_fsx MOUNT LUSTRE-NAME: mounts the file system DNS_NAME.
 mount_fsx() {
-    # shellcheck disable=SC2034 # mount_verdict reads it
+    # shellcheck disable=SC2034 # fail_mount_with_cause reads it
     PORT=988
     if [ -e "$LUSTRE_MISSING" ]; then
         say "$1 is not mounted here: $(<"$LUSTRE_MISSING")"

@@ -6,7 +6,7 @@ step_job_lustre_mount() {
         mount=$JOB_LUSTRE_AT
         DNS_NAME=$(lustre_state dns_name)
         lustre_name=$(lustre_state mount_name)
-        # shellcheck disable=SC2034 # mount_verdict reads VERSION and PORT
+        # shellcheck disable=SC2034 # fail_mount_with_cause reads VERSION and PORT
         VERSION=$(lustre_state version)
     else
         mapfile -t told <"$JOB_LUSTRE/$JOB_LUSTRE_NAME/mounts/${SLURM_JOB_ID:?}"

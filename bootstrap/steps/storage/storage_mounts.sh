@@ -8,7 +8,7 @@ step_storage_mounts() {
     if grep -q '"mount":' "$file"; then lines=$(/opt/gpucluster/bin/node-program storage table <"$file"); fi
     mapfile -t mounts < <(cut -f1 <<<"$lines")
     unmount_others "${mounts[@]}" /home
-    # shellcheck disable=SC2034 # mount_verdict reads VERSION and PORT
+    # shellcheck disable=SC2034 # fail_mount_with_cause reads VERSION and PORT
     while IFS=$'\t' read -r -u 3 mount type DNS_NAME lustre_name _ VERSION for_everybody; do
         if [ -z "$mount" ] || [ "$mount" = /home ]; then continue; fi
         mount_storage "$mount" "${type%%-*}" "$lustre_name"

@@ -31,7 +31,7 @@ OPTIONS = (
     click.option(
         "--mem",
         metavar="SIZE",
-        help="Memory on each node, such as 64G.  [default: all of it; with --no-exclusive, Slurm's default]",
+        help="Memory that each node must have, such as 64G.",
     ),
     click.option("--cpus-per-task", type=int, metavar="N", help="CPUs of each rank.  [default: an equal share]"),
     click.option("-C", "--constraint", metavar="FEATURES", help="Slurm features that the nodes must have."),

@@ -27,9 +27,11 @@ Examples:
 @click.option("--time", metavar="TIME", help="Time limit, such as 30:00 (minutes:seconds).  [default: none]")
 @click.pass_obj
 def command(context: CliContext, node: str | None, partition: str | None, gpus: int, time: str | None) -> int:
-    """Open a shell on a compute node, with GPUs of its own. The shell is a job, which ends when you leave the shell.
+    """Open a shell on a compute node, as a job of its own, which ends when you leave the shell.
 
-    If the node is powered off, Slurm starts it first, which takes minutes. Other jobs may use the rest of the node.
+    It has no GPU unless you give --gpus. If the node is powered off, Slurm starts it first, which takes minutes. If a
+    job reserves the node, which is `submit`'s default, the shell waits until that job ends. Other jobs that do not
+    reserve the node may use the rest of it.
     AWS ends a connection after one hour, and the shell and its job end with it.
     """
     from gpucluster.head import slurm, terminal

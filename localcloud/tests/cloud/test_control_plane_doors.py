@@ -280,9 +280,9 @@ def test_env_prints_variables_for_a_shell(control_plane: Any, localcloud_command
     done = subprocess.run(
         ["bash", "-c", 'eval "$1" && env', "-", printed], env=variables, capture_output=True, text=True, check=True
     )
-    told = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
-    assert told["AWS_ENDPOINT_URL"] == control_plane.endpoint_url
-    assert (told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"]) == ("localcloud", control_plane.secret)
-    assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN"} & set(told)
+    exported = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
+    assert exported["AWS_ENDPOINT_URL"] == control_plane.endpoint_url
+    assert (exported["AWS_ACCESS_KEY_ID"], exported["AWS_SECRET_ACCESS_KEY"]) == ("localcloud", control_plane.secret)
+    assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN"} & set(exported)
     assert len(control_plane.secret) >= 40
     assert Path(control_plane.state_dir, "cloud.json").read_text().find(control_plane.secret) == -1

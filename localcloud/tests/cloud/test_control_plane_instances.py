@@ -81,23 +81,23 @@ def test_ec2_tells_the_places_of_some_types_while_they_run(place: Place) -> None
     everyone = [*ids, alone, other, four]
     place.await_state("running", *everyone)
 
-    def told(**asked: Any) -> dict[str, Any]:
+    def topology(**asked: Any) -> dict[str, Any]:
         return {each["InstanceId"]: each for each in place.ec2.describe_instance_topology(**asked)["Instances"]}
 
-    found = told(InstanceIds=everyone)
+    found = topology(InstanceIds=everyone)
     paths = [found[each]["NetworkNodes"] for each in ids]
     assert paths[0] == paths[1] != paths[2], "a switch has room for two"
     assert paths[0][:2] == paths[2][:2] and len(paths[0]) == 3, "the group shares the layers above"
     assert found[alone]["NetworkNodes"][:1] == paths[0][:1] and found[alone]["NetworkNodes"][1:] != paths[0][1:]
     assert "NetworkNodes" not in found[other] and len(found[four]["NetworkNodes"]) == 4
     assert (found[ids[0]]["GroupName"], "GroupName" in found[alone]) == ("near", False)
-    assert set(told(GroupNames=["near"])) == set(ids)
+    assert set(topology(GroupNames=["near"])) == set(ids)
     p4d = [{"Name": "instance-type", "Values": ["p4d*"]}]
-    assert set(everyone) & set(told(Filters=p4d)) == {*ids, alone}
+    assert set(everyone) & set(topology(Filters=p4d)) == {*ids, alone}
     place.ec2.terminate_instances(InstanceIds=[ids[0]])
     place.await_state("terminated", ids[0])
-    assert "NetworkNodes" not in told(InstanceIds=[ids[0]]).get(ids[0], {})
-    assert told(InstanceIds=ids[1:])[ids[1]]["NetworkNodes"] == paths[1], "an instance keeps its switch"
+    assert "NetworkNodes" not in topology(InstanceIds=[ids[0]]).get(ids[0], {})
+    assert topology(InstanceIds=ids[1:])[ids[1]]["NetworkNodes"] == paths[1], "an instance keeps its switch"
     place.ec2.terminate_instances(InstanceIds=everyone[1:])
     place.await_state("terminated", *everyone)
     place.ec2.delete_placement_group(GroupName="near")

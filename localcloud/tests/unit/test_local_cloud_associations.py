@@ -26,14 +26,16 @@ RELEASED, HERE, CHANGED = 0xD, 0x9, 0xB
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="others cannot give files away")
 
 
-def _told_of_opens() -> bool:
+def _kernel_reports_opens() -> bool:
     probe = FirstRead(lambda path: None)
     works = probe.works
     probe.close()
     return works
 
 
-held_up = pytest.mark.skipif(not _told_of_opens(), reason="the kernel does not tell this user of files that are opened")
+held_up = pytest.mark.skipif(
+    not _kernel_reports_opens(), reason="the kernel does not tell this user of files that are opened"
+)
 
 
 @dataclass

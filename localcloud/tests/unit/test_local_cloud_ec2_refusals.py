@@ -262,8 +262,8 @@ def test_a_new_resource_is_not_shown_as_ready(here: Here) -> None:
 
 
 def test_a_missing_endpoint_is_reported_in_the_answer(here: Here) -> None:
-    told = here.ec2.delete_vpc_endpoints(VpcEndpointIds=[f"vpce-{NOBODY}"])["Unsuccessful"]
-    assert [each["Error"]["Code"] for each in told] == ["InvalidVpcEndpoint.NotFound"]
+    unsuccessful = here.ec2.delete_vpc_endpoints(VpcEndpointIds=[f"vpce-{NOBODY}"])["Unsuccessful"]
+    assert [each["Error"]["Code"] for each in unsuccessful] == ["InvalidVpcEndpoint.NotFound"]
 
 
 def test_a_region_has_five_elastic_addresses(cloud: InProcess) -> None:

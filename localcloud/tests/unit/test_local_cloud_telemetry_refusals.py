@@ -45,8 +45,8 @@ def stream(logs: Any) -> dict[str, str]:
 
 
 def events(logs: Any, *times: int, message: str = "x") -> Any:
-    told = [{"timestamp": time, "message": message} for time in times]
-    return logs.put_log_events(**stream(logs), logEvents=told)
+    log_events = [{"timestamp": time, "message": message} for time in times]
+    return logs.put_log_events(**stream(logs), logEvents=log_events)
 
 
 LOGS: dict[str, Case] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from bed import Bed
+from killed_ranks import lose_rank_1
 from test_launchers import LAUNCHERS, PROGRAMS, expected_weights, reports
-from victims import lose_rank_1
 
 SUBJECTS = [
     "tests/cluster/programs/horovod_gradients_tensorflow.py",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from bed import ROOT, Bed, Submitted, wait_for
-from victims import lose_rank_1
+from killed_ranks import lose_rank_1
 
 from localcloud.tests.patience import stretched
 

@@ -85,9 +85,9 @@ command = arguments[arguments.index("-H") + 2 :]
 running, rank, size = [], 0, sum(int(slots) for _, slots in hosts)
 for node, (host, slots) in enumerate(hosts):
     for local in range(int(slots)):
-        told = {"HOROVOD_RANK": rank, "HOROVOD_LOCAL_RANK": local, "HOROVOD_SIZE": size, "HOROVOD_CROSS_RANK": node,
-                "HOROVOD_HOSTNAME": host, "HOROVOD_GLOO_IFACE": "wrong0"}
-        line = "env " + " ".join(f"{k}={shlex.quote(str(v))}" for k, v in told.items()) + " " + shlex.join(command)
+        values = {"HOROVOD_RANK": rank, "HOROVOD_LOCAL_RANK": local, "HOROVOD_SIZE": size, "HOROVOD_CROSS_RANK": node,
+                  "HOROVOD_HOSTNAME": host, "HOROVOD_GLOO_IFACE": "wrong0"}
+        line = "env " + " ".join(f"{k}={shlex.quote(str(v))}" for k, v in values.items()) + " " + shlex.join(command)
         if node:
             ssh = f"ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no {host}   -o ConnectTimeout=10 "
             line = ssh + shlex.quote(line)
@@ -110,8 +110,8 @@ hosts = [line.split(" slots=") for line in open(arguments[arguments.index("--hos
 command, running, rank = arguments[arguments.index("none") + 1 :], [], 0
 for node, (host, slots) in enumerate(hosts):
     for local in range(int(slots)):
-        told = {"OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_LOCAL_RANK": local, "OMPI_COMM_WORLD_SIZE": 4}
-        line = shlex.join(["env", *(f"{name}={value}" for name, value in told.items()), *command])
+        values = {"OMPI_COMM_WORLD_RANK": rank, "OMPI_COMM_WORLD_LOCAL_RANK": local, "OMPI_COMM_WORLD_SIZE": 4}
+        line = shlex.join(["env", *(f"{name}={value}" for name, value in values.items()), *command])
         agent = [os.environ["OMPI_MCA_plm_rsh_agent"], host, line] if node else ["bash", "-c", f"exec {line}"]
         running.append(subprocess.Popen(agent, start_new_session=True))
         rank += 1

@@ -49,8 +49,8 @@ def run(tmp_path):
             (stubs / "no-image").write_text(no_image)
         script = (tmp_path / "job" / "job.sbatch").read_text()
         if world:
-            told = script.replace("WORLD_SIZE=SLURM_NTASKS", f"WORLD_SIZE={world.partition('=')[0]}")
-            script = told.replace("set -euo pipefail\n", f"set -euo pipefail\nexport {world}\n")
+            rewritten = script.replace("WORLD_SIZE=SLURM_NTASKS", f"WORLD_SIZE={world.partition('=')[0]}")
+            script = rewritten.replace("set -euo pipefail\n", f"set -euo pipefail\nexport {world}\n")
         # here containers have the machine's environment
         (tmp_path / "job" / "job.sbatch").write_text(
             script.replace("set -euo pipefail\n", f"set -euo pipefail\nPATH={stubs}:$PATH\n")

@@ -241,14 +241,14 @@ def test_jobs_get_the_role_of_s3_access_and_a_known_partition() -> None:
 @pytest.mark.parametrize("made", [True, False])
 def test_shards_grow_in_the_jobs_own_folder(made: bool, tmp_path: Path) -> None:
     """If the prolog has created one."""
-    told = tmp_path / "etc" / "scratch"
+    scratch_file = tmp_path / "etc" / "scratch"
     program = tmp_path / "lib" / "gpucluster" / "data" / "__main__.py"
-    for folder in (told.parent, program.parent, tmp_path / "disk" / "jobs" / ("7" if made else "8")):
+    for folder in (scratch_file.parent, program.parent, tmp_path / "disk" / "jobs" / ("7" if made else "8")):
         folder.mkdir(parents=True)
-    told.write_text(f"{tmp_path}/disk\n")
+    scratch_file.write_text(f"{tmp_path}/disk\n")
     program.write_text("import os; print(os.environ.get('TMPDIR'))\n")
     (tmp_path / "environment.sh").touch()
-    script = (ROOT / "templates/job/shard.sbatch").read_text().replace("/etc/gpucluster/scratch", str(told))
+    script = (ROOT / "templates/job/shard.sbatch").read_text().replace("/etc/gpucluster/scratch", str(scratch_file))
     (tmp_path / "shard.sbatch").write_text(script)
     environment = {key: value for key, value in os.environ.items() if key != "TMPDIR"} | {"SLURM_JOB_ID": "7"}
     command = ["bash", str(tmp_path / "shard.sbatch"), str(tmp_path), "plan"]

@@ -34,8 +34,8 @@ def data(tmp_path, monkeypatch):
 
 
 def lists(log: str) -> dict[int, list[str]]:
-    told = [line.partition("list of ")[2] for line in log.splitlines() if "list of " in line]
-    return {int(line.partition(":")[0]): line.partition(":")[2].split() for line in told}
+    lines = [line.partition("list of ")[2] for line in log.splitlines() if "list of " in line]
+    return {int(line.partition(":")[0]): line.partition(":")[2].split() for line in lines}
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
@@ -112,8 +112,8 @@ def test_shards_are_for_the_ranks_of_a_node_or_for_all(run_job, data, shard):
 
 def test_a_manifest_is_compared_with_the_files(run_job, data):
     paths = sorted(data.iterdir())
-    told = [{"name": path.name, "samples": 3, "bytes": path.stat().st_size} for path in paths]
-    (data / "manifest.json").write_text(json.dumps({"version": 1, "format": "tar", "shards": told}))
+    shards = [{"name": path.name, "samples": 3, "bytes": path.stat().st_size} for path in paths]
+    (data / "manifest.json").write_text(json.dumps({"version": 1, "format": "tar", "shards": shards}))
     _, _, log, _ = run_job(launcher="srun", command=("true",), channels={"train": {"source": str(data)}})
     assert "10 shards, 100.0 KiB, 30 samples" in log
     paths[4].write_bytes(paths[4].read_bytes()[:700])
@@ -189,9 +189,9 @@ def test_a_node_copies_its_own_part_alone(data, scratch):
     assert sorted(name for part in parts.values() for name in part) == sorted(path.name for path in data.iterdir())
     for rank, node in enumerate(("train-1", "train-2")):
         (copy,) = copies(place)[node]
-        told = [line.split()[2:] for line in log.splitlines() if f"] {rank} " in line]
+        reads = [line.split()[2:] for line in log.splitlines() if f"] {rank} " in line]
         for epoch in ("0", "5"):
-            places = [path for _, each, path in told if each == epoch]
+            places = [path for _, each, path in reads if each == epoch]
             assert sorted(places) == sorted(str(path) for path in copy.iterdir() for _ in range(2))
 
 

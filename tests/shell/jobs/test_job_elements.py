@@ -11,8 +11,8 @@ from stubbed_jobs import as_element, finished, prepare
 # waits for the others' files, because its end ends them.
 PROGRAM = """
 import glob, os, sys, time
-told = {name: value for name, value in os.environ.items() if name.startswith("GPUCLUSTER_SWEEP_")}
-print("got", sys.argv[1:], sorted(told.items()))
+variables = {name: value for name, value in os.environ.items() if name.startswith("GPUCLUSTER_SWEEP_")}
+print("got", sys.argv[1:], sorted(variables.items()))
 import helper
 print("accuracy: " + helper.ACCURACY, flush=True)
 with open(f"checkpoint-{os.environ['RANK']}.txt", "a") as file:
@@ -39,8 +39,8 @@ def test_each_element_of_a_sweep_runs_with_its_values(tmp_path):
     for index, value in enumerate(SWEEP["lr"]):
         code, result, log, folder = found[index]
         given = f"['--lr={value}', '--seed.value=7']"
-        told = f"[('GPUCLUSTER_SWEEP_LR', '{value}'), ('GPUCLUSTER_SWEEP_SEED_VALUE', '7')]"
-        assert f"[0 train-1] got {given} {told}\n" in log
+        variables = f"[('GPUCLUSTER_SWEEP_LR', '{value}'), ('GPUCLUSTER_SWEEP_SEED_VALUE', '7')]"
+        assert f"[0 train-1] got {given} {variables}\n" in log
         assert log.count("got ") == 4, "the log of one element has the ranks of one element"
         assert (result["job_id"], result["metrics"]["accuracy"]["last"]) == (f"29_{index}", 0.5)
         assert (folder / "code" / "checkpoint-0.txt").read_text() == f"--lr={value}\n"

@@ -11,11 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
+from stubbed_jobs import wait_for
 
 from gpucluster.config import loads
 from gpucluster.job import SbatchRequest, load
 from gpucluster.layout import expand
 from gpucluster.submission.submit import folder_files
+from localcloud.tests import patience
 
 CONFIG = """
 name: Test
@@ -294,10 +296,8 @@ def test_a_cancelled_job_ends_every_process(tmp_path, launcher):
     count = {"mxnet-ps": 5, "tensorflow-ps": 5, "tensorflow-mwms": 2}[launcher]
     job = prepare(tmp_path, {"launcher": launcher, "command": program(count, WAIT)})
     process = subprocess.Popen(**job)
-    until = time.monotonic() + 30
-    while "all there" not in ((tmp_path / "job/log.txt").read_text()):
-        assert time.monotonic() < until, (tmp_path / "job/log.txt").read_text()
-        time.sleep(0.1)
+    log = tmp_path / "job/log.txt"
+    wait_for(lambda: "all there" in log.read_text(), 30)
     process.send_signal(signal.SIGTERM)
     process.wait(30)
     result, log = finished(tmp_path)
@@ -314,10 +314,7 @@ def test_two_jobs_on_the_same_nodes_use_different_ports(tmp_path):
         jobs.append(
             subprocess.Popen(**prepare(tmp_path / name, {"launcher": "tensorflow-mwms", "command": program(2, hold)}))
         )
-    until = time.monotonic() + 30
-    while not all(len(list((tmp_path / name / "out").glob("[01]"))) == 2 for name in "ab"):
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    wait_for(lambda: all(len(list((tmp_path / name / "out").glob("[01]"))) == 2 for name in "ab"), 30)
     (tmp_path / "go").touch()
     assert [job.wait(30) for job in jobs] == [0, 0]
     ports = [
@@ -330,9 +327,9 @@ def test_two_jobs_on_the_same_nodes_use_different_ports(tmp_path):
 
 def left(tmp_path: Path) -> list[str]:
     """Processes of this test that still run shortly after the job's end, except a shell's `sleep`."""
-    until = time.monotonic() + 5
+    until = patience.seconds() + 5
     while found := [each for each in Path("/proc").glob("[0-9]*/cmdline") if of_test(each, tmp_path)]:
-        if time.monotonic() > until:
+        if patience.seconds() > until:
             return [each.read_text().replace("\0", " ") for each in found]
         time.sleep(0.1)
     return []

@@ -16,6 +16,6 @@ print("I am", me.rank, me.size, me.local_rank, me.launcher, gpucluster_train.__f
 def test_every_rank_can_import_gpucluster_train(run_job, launcher, env):
     code, _, log, folder = run_job(launcher=launcher, env=env, command=("python", "-c", PROGRAM))
     assert code == 0, log
-    told = sorted(line.partition("I am ")[2] for line in log.splitlines() if "I am " in line)
+    printed = sorted(line.partition("I am ")[2] for line in log.splitlines() if "I am " in line)
     library = folder / "lib" / "gpucluster_train" / "__init__.py"
-    assert told == [f"{rank} 4 {rank % 2} {launcher} {library}" for rank in range(4)]
+    assert printed == [f"{rank} 4 {rank % 2} {launcher} {library}" for rank in range(4)]

@@ -30,8 +30,8 @@ class Jobs:
         packages = self.folder / name / "packages"
         packages.mkdir(parents=True)
         (self.folder / name / "code").mkdir()
-        told = {"environment": str(self.base.parent / "torch"), "key": key}
-        (packages / "asked.json").write_text(json.dumps(told))
+        asked = {"environment": str(self.base.parent / "torch"), "key": key}
+        (packages / "asked.json").write_text(json.dumps(asked))
         (packages / "requirements.txt").write_text("".join(f"{each}\n" for each in requirements))
         if setup:
             from gpucluster.submission.packages import SETUP
@@ -129,8 +129,8 @@ def test_a_setup_that_fails_says_so_and_leaves_nothing(jobs: Jobs, setup: str, s
     assert built.returncode == 1
     assert built.stdout.splitlines()[-1].startswith(f"error: {said}"), built.stdout
     assert not jobs.place().exists()
-    told = jobs.overlay("build", job)  # like the job on its nodes, which waited for this
-    assert told.returncode == 1 and told.stdout.splitlines()[-1] == built.stdout.splitlines()[-1]
+    built_again = jobs.overlay("build", job)  # like the job on its nodes, which waited for this
+    assert built_again.returncode == 1 and built_again.stdout.splitlines()[-1] == built.stdout.splitlines()[-1]
     assert jobs.overlay("check", job).stdout == "missing\n"  # a new submission tries again
 
 

@@ -34,7 +34,7 @@ def run(tmp_path):
         expected = tmp_path / "job" / "preflight" / "expected.json"
         expected.write_text(json.dumps(json.loads(expected.read_text()) | {"mounts": ["/"]}))
         (tmp_path / "84-preflight").touch()
-        change(tmp_path, "preflight/verdict.py", "/opt/gpucluster/epilog.d", str(tmp_path))
+        change(tmp_path, "preflight/broken_nodes.py", "/opt/gpucluster/epilog.d", str(tmp_path))
         if before:
             before(tmp_path)
         process = subprocess.run(**job, timeout=60, check=False)
@@ -300,15 +300,15 @@ def pretended(program: str):
     return write
 
 
-TOLD = """
-told = {'framework': 'torch, nccl', 'ranks': 4, 'bytes': 2**30, 'busbw_gb_per_s': 3.5}
-if rank == '0': print(json.dumps(told))
+PRINTS_BANDWIDTH = """
+measured = {'framework': 'torch, nccl', 'ranks': 4, 'bytes': 2**30, 'busbw_gb_per_s': 3.5}
+if rank == '0': print(json.dumps(measured))
 """
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "horovodrun", "srun"])
 def test_full_measures_through_the_launcher_before_the_job_starts(run, launcher):
-    code, result, log, folder = run(launcher=launcher, preflight="full", before=pretended(TOLD))
+    code, result, log, folder = run(launcher=launcher, preflight="full", before=pretended(PRINTS_BANDWIDTH))
     assert code == 0, log
     assert log.count("] started") == 4
     assert said(log)[1].startswith("torch, nccl, 4 ranks: 3.5 GB/s bus bandwidth at 1 GiB; no published figure for")
@@ -356,7 +356,7 @@ def test_nccls_report_on_the_preflights_all_reduce_is_not_the_jobs(run):
     file = "os.environ.get('NCCL_DEBUG_FILE', '/dev/null').replace('%p', '!')"
     said = f"open({file}, 'w').write('{report}')"
     own = "echo 'h:1:1 [0] NCCL INFO Using network Socket' >${NCCL_DEBUG_FILE:-/dev/null}; sleep 3"
-    before = pretended(said + TOLD)
+    before = pretended(said + PRINTS_BANDWIDTH)
     code, result, log, _ = run(preflight="full", before=before, command=("bash", "-c", own))
     assert code == 0, log
     assert result["nccl"]["networks"] == {"Socket": 4}

@@ -166,11 +166,11 @@ def plan(target: str, *settings: str) -> str:
 
 
 def test_setup_compiles_nothing_and_asks_for_no_root() -> None:
-    told = plan("setup")
-    assert "pip install" in told
-    assert not any(word in told for word in ("build-wheels", "apt", "system-packages", "localcloud image"))
+    commands = plan("setup")
+    assert "pip install" in commands
+    assert not any(word in commands for word in ("build-wheels", "apt", "system-packages", "localcloud image"))
 
 
 def test_make_boot_does_everything_that_booting_nodes_needs() -> None:
-    told = plan("boot", "ENVIRONMENTS=torch horovod")
-    assert "build-wheels.sh" in told and "wheels torch horovod" in told and "localcloud image build" in told
+    commands = plan("boot", "ENVIRONMENTS=torch horovod")
+    assert "build-wheels.sh" in commands and "wheels torch horovod" in commands and "localcloud image build" in commands

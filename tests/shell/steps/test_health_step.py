@@ -20,8 +20,8 @@ from localcloud.machines.image import GUEST_FILES
 SOURCES = ("runner", "files", "this_machine", "node_program", "health")
 
 
-def told(folder: Path, type_: str, efa: str = "yes") -> Path:
-    """The file, of a node of this type."""
+def facts_file(folder: Path, type_: str, efa: str = "yes") -> Path:
+    """Runs the step on a node of this type. Returns the file that it stored."""
     machine = Machine(folder)
     for name in ("files", "node_program", "health"):
         machine.step(name, machine.below(source_of(name).read_text(), "/opt/", "/var/", "/etc/"))
@@ -52,7 +52,7 @@ def told(folder: Path, type_: str, efa: str = "yes") -> Path:
 def test_the_step_stores_the_hardware_that_a_node_should_have(
     tmp_path: Path, type_: str, efa: str, expected: facts.Facts
 ) -> None:
-    assert facts.load(told(tmp_path, type_, efa), tmp_path / "none") == expected
+    assert facts.load(facts_file(tmp_path, type_, efa), tmp_path / "none") == expected
     assert (tmp_path / "gpucluster-health-watch").exists() == (expected.gpus > 0)
     programs = {path.name for path in (tmp_path / "opt/gpucluster").glob("*.d/*")}
     assert programs == {"15-health", "84-preflight", "85-health"}
@@ -62,15 +62,15 @@ def test_the_step_stores_the_hardware_that_a_node_should_have(
 def test_a_healthy_node_passes_and_one_that_lost_hardware_does_not(tmp_path: Path, type_: str) -> None:
     """With the local cloud's own stand-ins."""
     hardware = dataclasses.asdict(catalogue.hardware(type_))
-    data = json.loads(told(tmp_path, type_).read_text()) | {"mounts": ["/"]}
+    data = json.loads(facts_file(tmp_path, type_).read_text()) | {"mounts": ["/"]}
     (tmp_path / "hardware.json").write_text(json.dumps(hardware))
     assert look(tmp_path, data) == []
     if hardware["gpus"]:
         lost = {"gpus": hardware["gpus"] - 1, "efa_interfaces": 0}
         (tmp_path / "hardware.json").write_text(json.dumps(hardware | lost))
-        told_of = look(tmp_path, data)
-        assert told_of[0] == f"nvidia-smi lists {lost['gpus']} of {hardware['gpus']} GPUs"
-        assert told_of[1] == f"fi_info lists 0 of {hardware['efa_interfaces']} EFA interfaces"
+        problems = look(tmp_path, data)
+        assert problems[0] == f"nvidia-smi lists {lost['gpus']} of {hardware['gpus']} GPUs"
+        assert problems[1] == f"fi_info lists 0 of {hardware['efa_interfaces']} EFA interfaces"
     assert look(tmp_path, data | {"mounts": ["/no-such"]})[-1] == "storage: nothing is mounted on /no-such"
 
 

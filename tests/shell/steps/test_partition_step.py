@@ -22,7 +22,7 @@ storage: [{mount: /ram, type: beegfs-ram, partition: train-big, gib_per_node: 8,
 
 
 @pytest.mark.parametrize(
-    ("role", "node", "told"),
+    ("role", "node", "settings"),
     [
         ("compute", "train-11", "yes yes none"),
         ("compute", "train-big-2", "no no job"),
@@ -30,18 +30,18 @@ storage: [{mount: /ram, type: beegfs-ram, partition: train-big, gib_per_node: 8,
         ("image", "ip-10-0-0-1", "of its role's script"),
     ],
 )
-def test_a_node_gets_its_partitions_settings(tmp_path: Path, role: str, node: str, told: str) -> None:
-    done = told_to(Machine(tmp_path), role, node)
-    assert (done.returncode, done.stdout.strip()) == (0, told), done.stderr
+def test_a_node_gets_its_partitions_settings(tmp_path: Path, role: str, node: str, settings: str) -> None:
+    done = read_settings(Machine(tmp_path), role, node)
+    assert (done.returncode, done.stdout.strip()) == (0, settings), done.stderr
 
 
 def test_a_node_of_a_deleted_partition_reports_it(tmp_path: Path) -> None:
-    done = told_to(Machine(tmp_path), "compute", "gone-1")
+    done = read_settings(Machine(tmp_path), "compute", "gone-1")
     assert done.returncode == 1
     assert "the cluster file has no partition gone" in done.stdout
 
 
-def told_to(machine: Machine, role: str, node: str) -> subprocess.CompletedProcess[str]:
+def read_settings(machine: Machine, role: str, node: str) -> subprocess.CompletedProcess[str]:
     machine.command("hostname", f"echo {node}")
     for path, text in render.bundle(config.loads(CLUSTER)).items():
         if path.startswith("partitions/"):

@@ -104,8 +104,8 @@ def test_nccl_finds_its_plugin(tmp_path: Path) -> None:
     node = Node(tmp_path, "g5.12xlarge", GUEST_FILES)
     for _ in range(2):
         assert node.run("efa", path=f"{GUEST_FILES}/usr/bin:")[0] == 0
-    told = (tmp_path / "etc/ld.so.conf.d/gpucluster-ofi-nccl.conf").read_text()
-    assert told == f"{GUEST_FILES}/opt/amazon/ofi-nccl/lib\n"
+    text = (tmp_path / "etc/ld.so.conf.d/gpucluster-ofi-nccl.conf").read_text()
+    assert text == f"{GUEST_FILES}/opt/amazon/ofi-nccl/lib\n"
     assert node.machine.calls().count("ldconfig ") == 1
 
 
@@ -442,9 +442,9 @@ def test_ranks_get_their_types_variables_and_a_jobs_own_value_wins(tmp_path: Pat
     code, said = node.run("job_environment")
     assert code == 0, said
     path = tmp_path / "image/etc/gpucluster/job-environment.sh"
-    told = node.machine.run(f"source {path}; env | grep -E '^(NCCL|FI)_' | sort")
-    assert told.stdout.split() == [
+    done = node.machine.run(f"source {path}; env | grep -E '^(NCCL|FI)_' | sort")
+    assert done.stdout.split() == [
         "FI_EFA_USE_HUGE_PAGE=0", "NCCL_SHM_USE_CUDA_MEMCPY=1", "NCCL_SOCKET_IFNAME=^docker,lo,veth",
     ]  # fmt: skip
-    told = node.machine.run(f"export FI_EFA_USE_HUGE_PAGE=1; source {path}; echo $FI_EFA_USE_HUGE_PAGE")
-    assert told.stdout == "1\n"
+    done = node.machine.run(f"export FI_EFA_USE_HUGE_PAGE=1; source {path}; echo $FI_EFA_USE_HUGE_PAGE")
+    assert done.stdout == "1\n"

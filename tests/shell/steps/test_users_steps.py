@@ -114,8 +114,8 @@ def test_a_job_keeps_its_shared_memory_when_its_user_logs_out(tmp_path: Path, lo
     """logind.conf(5): drop-ins, RemoveIPC. Nobody may have logged in since the boot, and logind may not run yet."""
     machine = limited(tmp_path, logind)
     assert (tmp_path / "etc/systemd/logind.conf.d/gpucluster.conf").read_text() == "[Login]\nRemoveIPC=no\n"
-    told = "systemctl kill --signal=HUP systemd-logind" in machine.calls()
-    assert told == (logind == "true")
+    signalled = "systemctl kill --signal=HUP systemd-logind" in machine.calls()
+    assert signalled == (logind == "true")
 
 
 def test_host_keys_that_a_node_is_writing_are_not_read(tmp_path: Path) -> None:

@@ -52,9 +52,9 @@ def test_a_node_that_dcgm_could_not_test_is_not_called_healthy(
 ) -> None:
     answer.done = Completed(0, json.dumps(HEALTHY | {"skipped": "dcgmi did not end within 840 s"}), "")
     assert main(["doctor", "--node", "train-2"]) == 0
-    *_, why, verdict = capsys.readouterr().out.splitlines()
+    *_, why, summary = capsys.readouterr().out.splitlines()
     assert why == "DCGM's diagnostics could not run: dcgmi did not end within 840 s"
-    assert verdict == "train-2 passes the checks of its jobs, and nothing more is known"
+    assert summary == "train-2 passes the checks of its jobs, and nothing more is known"
 
 
 def test_a_broken_node_says_what_and_what_to_do(answer: Head, capsys: pytest.CaptureFixture[str]) -> None:

@@ -97,11 +97,11 @@ def test_every_setting_is_run_and_compared(bench, tmp_path):
     assert all("--seed 7" in text and "export GPUCLUSTER_SEED=7\n" in text for text in ran)
     assert sum("--seed 7 --amp on\n" in text for text in ran) == 12
     assert all("#SBATCH --no-requeue" in text for text in ran)
-    told = json.loads(out.splitlines()[-1])
-    ways = {(each["launcher"], each["variant"], each["nodes"]) for each in told["settings"]}
+    summary = json.loads(out.splitlines()[-1])
+    ways = {(each["launcher"], each["variant"], each["nodes"]) for each in summary["settings"]}
     assert ways == {(launcher, kind, n) for launcher in ("torchrun", "srun") for kind in ("", "amp=on") for n in (1, 2)}
-    assert [each["efficiency"] for each in told["settings"] if each["nodes"] == 2] == [pytest.approx(0.9, 0.01)] * 4
-    assert told["machines"] == 1
+    assert [each["efficiency"] for each in summary["settings"] if each["nodes"] == 2] == [pytest.approx(0.9, 0.01)] * 4
+    assert summary["machines"] == 1
     assert "launcher  variant  nodes" in out
     assert "note: all 2 nodes share one machine" in out
     assert "24/24 srun amp=on on 2 nodes: job 24" in err

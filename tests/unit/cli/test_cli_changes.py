@@ -36,7 +36,7 @@ class Deployment:
     record: dict[str, Any] | None
     nodes: Sequence[LiveNode] = ()
     head: str = "running"
-    told: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
     lustre: set[str] | None = None
     """None: the test fails if something asks for them."""
     config_file: Path = Path("cluster.yaml")
@@ -86,7 +86,7 @@ def deployed(nodes: Sequence[LiveNode] = (), *, head: str = "running") -> Deploy
 
 def compared(deployment: Deployment, old: str = "", new: str = "") -> Comparison:
     wanted = config.loads(CLUSTER.replace(old, new, 1) if old else CLUSTER)
-    return changes.compare(deployment, wanted, deployment.told.append)  # type: ignore[arg-type]
+    return changes.compare(deployment, wanted, deployment.messages.append)  # type: ignore[arg-type]
 
 
 def test_a_terminated_head_node_is_reported_without_a_change_of_the_file() -> None:
@@ -120,7 +120,7 @@ def make(comparison: Comparison, deployment: Deployment, jobs: Sequence[str], mo
     """Whether the change was made, without --drain."""
     monkeypatch.setattr(changes, "_Connection", lambda *_: Connection(*jobs))
     made = False
-    with changes.nodes_out_of_service(comparison, Path("x"), deployment, deployment.told.append, drain=False):  # type: ignore[arg-type]
+    with changes.nodes_out_of_service(comparison, Path("x"), deployment, deployment.messages.append, drain=False):  # type: ignore[arg-type]
         made = True
     return made
 
@@ -157,7 +157,7 @@ BURST = """storage:
 def test_no_file_system_of_the_head_is_left_behind(new: str, there: set[str], refused: bool) -> None:
     record = updates.metadata(config.loads(CLUSTER + BURST), availability_zone="us-east-1a")
     deployment = Deployment(record, lustre=there)
-    comparison = changes.compare(deployment, config.loads(CLUSTER + new), deployment.told.append)  # type: ignore[arg-type]
+    comparison = changes.compare(deployment, config.loads(CLUSTER + new), deployment.messages.append)  # type: ignore[arg-type]
     if not refused:
         assert not comparison.needs_care
         return changes.refuse_loss(comparison)
@@ -216,7 +216,7 @@ def test_up_without_drain(
 def test_changes_with_unknown_effect_need_an_idle_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     deployment = Deployment({}, [("train", 1)])
     comparison = compared(deployment)
-    assert "the changes cannot be listed" in deployment.told[0] and list(comparison.lines()) == []
+    assert "the changes cannot be listed" in deployment.messages[0] and list(comparison.lines()) == []
     assert make(comparison, deployment, [], monkeypatch)
     with pytest.raises(UsageError, match="while jobs run: 7"):
         make(comparison, deployment, ["7"], monkeypatch)

@@ -251,5 +251,5 @@ def test_doctor_says_what_to_do_about_missing_credentials(
     assert main(["doctor"]) == 0
     captured = capsys.readouterr().out
     assert "needed for AWS: run `aws sso login` or `aws configure`" in captured
-    verdict = captured.splitlines()[-1]
-    assert verdict.endswith("not for AWS") or "AWS" in verdict.removeprefix("not ready for ").split(", ")
+    summary = captured.splitlines()[-1]
+    assert summary.endswith("not for AWS") or "AWS" in summary.removeprefix("not ready for ").split(", ")

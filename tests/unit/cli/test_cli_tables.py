@@ -55,8 +55,8 @@ def test_a_node_in_service_again_is_not_shown_as_drained() -> None:
     text = partition(
         "train-2|train|idle~|2026-11-21T13:39:00|the EC2 instance of this node is gone; next try at once\n"
     )
-    told = "  train-2 is back; it was out of service at 2026-11-21T13:39:00: the EC2 instance of this node is gone"
-    assert text.splitlines()[1:] == [told]
+    expected = "  train-2 is back; it was out of service at 2026-11-21T13:39:00: the EC2 instance of this node is gone"
+    assert text.splitlines()[1:] == [expected]
 
 
 def test_a_node_that_is_down_says_why() -> None:
@@ -70,7 +70,7 @@ def test_one_node_is_singular() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lacking", "verdict"),
+    ("lacking", "summary"),
     [
         ((), "ready for AWS and for --local"),
         (("AWS",), "ready for --local, not for AWS"),
@@ -79,8 +79,8 @@ def test_one_node_is_singular() -> None:
         (("up",), "not ready for up"),
     ],
 )
-def test_doctor_says_what_works(lacking: tuple[str, ...], verdict: str) -> None:
-    assert doctor._verdict([doctor.Check("x", False, "", "", need) for need in lacking]) == verdict
+def test_doctor_says_what_works(lacking: tuple[str, ...], summary: str) -> None:
+    assert doctor._summary([doctor.Check("x", False, "", "", need) for need in lacking]) == summary
 
 
 class Head:

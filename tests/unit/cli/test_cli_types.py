@@ -39,3 +39,22 @@ def test_an_unknown_type_is_refused_with_a_hint(capsys: Captured) -> None:
     assert "did you mean 'p5.48xlarge'" in capsys.readouterr().err
     assert main(["types", "z9"]) == 2
     assert "`gpucluster types` lists all" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("g5g.xlarge", "Arm"),
+        ("p6e-gb200.36xlarge", "Arm"),
+        ("trn1", "not GPUs"),
+        ("trn1.32xlarge", "not GPUs"),
+        ("g7e", "table"),
+    ],
+)
+def test_an_unsupported_type_is_named_as_such(capsys: Captured, name: str, why: str) -> None:
+    """It exists on AWS, so a similar name is no help."""
+    assert main(["types", name]) == 2
+    message = capsys.readouterr().err
+    assert f"{name}: GpuCluster does not support" in message
+    assert why in message
+    assert "did you mean" not in message

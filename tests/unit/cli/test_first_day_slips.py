@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["render"],
          "error: FOLDER is missing\nusage: gpucluster render [OPTIONS] FOLDER\nhint: gpucluster render --help\n"),
@@ -50,15 +50,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
 )  # fmt: skip
-def test_a_wrong_command_line_says_what_is_missing_or_allowed(words: list[str], told: str, capsys: Captured) -> None:
+def test_a_wrong_command_line_says_what_is_missing_or_allowed(words: list[str], message: str, capsys: Captured) -> None:
     assert main(words) == 2
     captured = capsys.readouterr()
-    assert captured.err.startswith(told)
+    assert captured.err.startswith(message)
     assert captured.out == ""
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["submit", "cluster.yaml", "--dry-run"],
          "cluster.yaml: error: this is a cluster file, not a job\n  hint: -c cluster.yaml chooses it; "),
@@ -99,20 +99,20 @@ def test_a_wrong_command_line_says_what_is_missing_or_allowed(words: list[str], 
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else "",
 )  # fmt: skip
-def test_a_wrong_file_or_value_says_what_to_do(words: list[str], told: str, capsys: Captured) -> None:
+def test_a_wrong_file_or_value_says_what_to_do(words: list[str], message: str, capsys: Captured) -> None:
     assert main(words) == 2
     captured = capsys.readouterr()
-    assert captured.err.startswith(told)
+    assert captured.err.startswith(message)
     assert captured.out == ""
 
 
 def test_a_template_is_written_to_another_folder_if_there_is_one(capsys: Captured) -> None:
     assert main(["init", "--template", "hello"]) == 0
     assert main(["init", "--template", "hello"]) == 2
-    told = (
+    message = (
         "error: hello/cluster.yaml already exists\nhint: name another folder: gpucluster init --template hello FOLDER\n"
     )
-    assert capsys.readouterr().err.endswith(told)
+    assert capsys.readouterr().err.endswith(message)
 
 
 def test_a_pipeline_without_a_project_says_that_it_is_required(folder: Path, capsys: Captured) -> None:

@@ -166,12 +166,12 @@ def test_the_table_and_the_json_say_the_same():
         ["torchrun", "-", "1", "2", "3", "100 ± 5", "1.00x", "100 %", "0.9 ± 0"],
         ["torchrun", "-", "2", "4", "3", "180 ± 2.5", "1.80x ± 0.09", "90 %", "0.9 ± 0"],
     ]
-    told = as_json(found, ["a doubt"])
-    assert told["doubts"] == ["a doubt"]
-    assert told["settings"][1]["throughput"]["values"] == [180, 181, 179]
-    assert told["settings"][1]["efficiency"] == pytest.approx(0.9)
-    assert told["settings"][1]["metrics"]["accuracy"]["mean"] == pytest.approx(0.9)
-    assert [run["job_id"] for run in told["settings"][0]["runs"]] == ["100", "101", "102"]
+    result = as_json(found, ["a doubt"])
+    assert result["doubts"] == ["a doubt"]
+    assert result["settings"][1]["throughput"]["values"] == [180, 181, 179]
+    assert result["settings"][1]["efficiency"] == pytest.approx(0.9)
+    assert result["settings"][1]["metrics"]["accuracy"]["mean"] == pytest.approx(0.9)
+    assert [run["job_id"] for run in result["settings"][0]["runs"]] == ["100", "101", "102"]
 
 
 @pytest.mark.parametrize(("suffix", "begins"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])

@@ -83,13 +83,13 @@ def test_the_follower_tells_it_once_and_not_while_systemd_restarts_slurmd(
 ) -> None:
     monkeypatch.setattr(jobs, "POLL_S", 0.0)
     monkeypatch.setattr(silent, "LOOK_S", 0.0)
-    told: list[str] = []
-    watch = jobs.Watch(InProcessRemote(), "7", told.append, Patience("7", told.append))
+    messages: list[str] = []
+    watch = jobs.Watch(InProcessRemote(), "7", messages.append, Patience("7", messages.append))
     for state in ("allocated", "allocated*", "allocated", "allocated*", "allocated*", "allocated*", "allocated"):
         cluster.second(state)
         assert not watch.ended()
     runs = "job 7 runs on train-[1-2]"
-    assert told == [runs, f"{runs}; {NO_ANSWER}; {AGAIN}", runs]
+    assert messages == [runs, f"{runs}; {NO_ANSWER}; {AGAIN}", runs]
 
 
 def test_the_follower_asks_seldom(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ def test_arguments_after_the_program_are_the_programs(submit, tmp_path, words, n
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--nodes", "2", "python", "train.py", "--nodes", "4"), "--nodes comes after python"),
         (("python", "train.py", "--time=10"), "--time comes after python"),
@@ -66,14 +66,14 @@ def test_arguments_after_the_program_are_the_programs(submit, tmp_path, words, n
         (("--nodse", "2", "--", "a"), "did you mean '--nodes'?"),
     ],
 )
-def test_an_option_in_the_wrong_place(submit, words, told):
+def test_an_option_in_the_wrong_place(submit, words, message):
     code, out, err = submit(*words)
     assert (code, out) == (2, "")
-    assert told in err
+    assert message in err
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("option", "message"),
     [
         ("--nodes=3", "the job's key nodes sets --nodes"),
         ("-N3", "the job's key nodes sets -N"),
@@ -89,10 +89,10 @@ def test_an_option_in_the_wrong_place(submit, words, told):
         ("-c4", "the job's key cpus_per_task sets -c"),
     ],
 )
-def test_options_of_sbatch_that_a_key_decides_are_refused(submit, option, told):
+def test_options_of_sbatch_that_a_key_decides_are_refused(submit, option, message):
     code, _, err = submit(f"--sbatch-args={option}", "--nodes", "2", "--", "python", "train.py")
     assert code == 2
-    assert told in err
+    assert message in err
 
 
 @pytest.mark.parametrize("option", ["--time-min=5", "-wtrain-1", "--prefer=a|b", "--licenses=a"])
@@ -115,7 +115,7 @@ def test_no_option_is_both_ours_and_passed_on():
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("mail_user: me", "hint: it is an option of sbatch: `sbatch_args: [--mail-user=…]`"),
         ("depends_on: 12", "depends_on: must be conditions of sbatch joined by commas, such as afterok:12"),
@@ -126,11 +126,11 @@ def test_no_option_is_both_ours_and_passed_on():
         ("channels: {train: s3://b/p}", "got 's3://b/p'\n"),
     ],
 )
-def test_keys_that_other_tools_have(submit, tmp_path, line, told):
+def test_keys_that_other_tools_have(submit, tmp_path, line, message):
     (tmp_path / "job.yaml").write_text(f"command: python train.py\n{line}\n")
     code, _, err = submit("job.yaml")
     assert code == 2
-    assert told in err
+    assert message in err
     assert err.count("error:") == 1
 
 
@@ -147,17 +147,17 @@ def test_the_short_form_of_a_channel(submit, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("torchrun", "--nproc_per_node", "8", "train.py"), "starts torchrun, which starts ranks itself"),
         (("python", "-m", "torch.distributed.run", "train.py"), "starts torch.distributed.run"),
         (("--launcher", "srun", "--", "accelerate", "launch", "x.py"), "and srun would start 4 of them on each node"),
     ],
 )
-def test_a_launcher_in_a_launcher_is_refused(submit, words, told):
+def test_a_launcher_in_a_launcher_is_refused(submit, words, message):
     code, _, err = submit(*words)
     assert code == 2
-    assert told in err
+    assert message in err
 
 
 def test_one_torchrun_on_each_node_is_what_srun_may_start(submit):
@@ -165,17 +165,17 @@ def test_one_torchrun_on_each_node_is_what_srun_may_start(submit):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("train.py",), "train.py is a script, and PATH has no program of that name"),
         (("python", "nosuch.py"), "no file nosuch.py in the workdir"),
     ],
 )
-def test_a_script_that_nodes_would_not_find(submit, tmp_path, words, told):
+def test_a_script_that_nodes_would_not_find(submit, tmp_path, words, message):
     code, out, err = submit(*words)
-    assert (code, bool(out), err.startswith("warning: command: "), told in err) == (0, True, True, True)
+    assert (code, bool(out), err.startswith("warning: command: "), message in err) == (0, True, True, True)
     code, out, err = submit(str(tmp_path / "job"), *words, mode="--emit-only")
-    assert (code, out, told in err) == (2, "", True)
+    assert (code, out, message in err) == (2, "", True)
     assert not (tmp_path / "job").exists()
 
 
@@ -189,7 +189,7 @@ def test_a_secret_in_plain_text_is_refused(submit, name, warned):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--env", "A"), "command line: error: --env: must be NAME=VALUE, got 'A'"),
         (
@@ -201,25 +201,25 @@ def test_a_secret_in_plain_text_is_refused(submit, name, warned):
         (("--nodes", "two"), "command line: error: --nodes: must be a whole number, got 'two'"),
     ],
 )
-def test_errors_of_flags_have_one_style(submit, words, told):
+def test_errors_of_flags_have_one_style(submit, words, message):
     code, _, err = submit(*words, "--", "python", "train.py")
     assert code == 2
-    assert err.startswith(told)
+    assert err.startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("a:\t- b\n\tc: 3", "not valid YAML"),
         ("- a\n", "must be a section of `key: value` lines"),
         ("---\na: 1\n---\nb: 2\n", "not valid YAML"),
     ],
 )
-def test_a_broken_job_file_has_one_error(submit, tmp_path, text, told):
+def test_a_broken_job_file_has_one_error(submit, tmp_path, text, message):
     (tmp_path / "job.yaml").write_text(text)
     code, _, err = submit("job.yaml")
     assert (code, err.count("error:")) == (2, 1)
-    assert told in err
+    assert message in err
 
 
 def test_submit_has_an_option_for_each_of_sbatchs_that_a_key_sets(submit):
@@ -228,7 +228,7 @@ def test_submit_has_an_option_for_each_of_sbatchs_that_a_key_sets(submit):
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("option", "message"),
     [
         ("--gres", "hint: use --gpus-per-node instead\n"),
         ("--mem", "hint: write mem in job.yaml\n"),
@@ -242,9 +242,9 @@ def test_submit_has_an_option_for_each_of_sbatchs_that_a_key_sets(submit):
         ),
     ],
 )
-def test_bench_names_its_own_options_and_otherwise_keys_of_a_job_file(capsys, option, told):
+def test_bench_names_its_own_options_and_otherwise_keys_of_a_job_file(capsys, option, message):
     assert main(["bench", option, "4", "--", "python", "train.py"]) == 2
-    assert capsys.readouterr().err == f"error: no such option: {option}\n{told}"
+    assert capsys.readouterr().err == f"error: no such option: {option}\n{message}"
 
 
 def test_bench_lists_its_runs_as_json_and_takes_secrets(tmp_path: Path, monkeypatch, capsys):

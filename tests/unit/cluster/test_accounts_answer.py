@@ -1,4 +1,4 @@
-"""What `status` says while Slurm's accounts do not answer."""
+"""What `status` says while Slurm's accounting does not answer."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ TEXT = "name: Mine\nregion: us-east-1\npartitions: [{name: train, instance_types
 def test_status_says_that_the_accounts_do_not_answer(more: str, exit_code: int, warns: bool) -> None:
     remote: Any = SimpleNamespace(run=lambda argv: SimpleNamespace(exit_code=exit_code))
     words = accounts.words(remote, config.loads(TEXT + more))
-    assert ("Slurm's accounts (slurmdbd) do not answer: jobs start and run" in words) is warns
+    assert ("Slurm's accounting (slurmdbd) does not answer: jobs start and run" in words) is warns
     assert warns or not words

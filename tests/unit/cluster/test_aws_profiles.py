@@ -34,13 +34,13 @@ CASES = {
 @pytest.mark.parametrize("verb", ["status", "plan", "up"])
 @pytest.mark.parametrize("case", CASES)
 def test_it_says_what_is_missing_and_what_to_type(case: str, verb: str, tmp_path: Path) -> None:
-    text, variables, told, hint = CASES[case]
+    text, variables, message, hint = CASES[case]
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "config").write_text(text)
     (tmp_path / "cluster.yaml").write_text((ROOT / "cluster.yaml").read_text())
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "GPUCLUSTER_"))}
     done = warm.gpucluster(verb, cwd=tmp_path, env=kept | {"HOME": str(tmp_path)} | variables, timeout_s=60)
     assert done.returncode == 3, done.stderr
-    assert told in done.stderr and hint in done.stderr
+    assert message in done.stderr and hint in done.stderr
     assert "please report" not in done.stderr
     assert ("g5.12xlarge" in done.stdout) == (verb == "plan")

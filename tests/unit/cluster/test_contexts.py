@@ -45,9 +45,9 @@ SINFO = {
 
 
 def facts(lines: str, **others: str) -> str:
-    told = {"home": "/home/me", "user": "me", "programs": "/usr/bin", "version": "slurm 23.11.4", "python": "3.9"}
-    told |= {"home_type": "nfs", "accounting": "", "pyxis": "0"} | others
-    return "".join(f"{name}\t{value}\n" for name, value in told.items()) + "".join(
+    values = {"home": "/home/me", "user": "me", "programs": "/usr/bin", "version": "slurm 23.11.4", "python": "3.9"}
+    values |= {"home_type": "nfs", "accounting": "", "pyxis": "0"} | others
+    return "".join(f"{name}\t{value}\n" for name, value in values.items()) + "".join(
         f"partition\t{line}\n" for line in lines.splitlines()
     )
 
@@ -168,8 +168,8 @@ def test_a_broken_node_is_for_the_administrators(lab: store.Context) -> None:
     files = prepare(layout.of(lab), None, flags).request.files()
     expected = json.loads(files["preflight/expected.json"])
     found = judge.judge(expected, [{"node": "gpu1", "gpus": 7, "errors": {}}], ["gpu1"])
-    told = "gpu1 has 7 of the 8 GPUs that the job asks for: tell the cluster's administrators"
-    assert found.errors == [("gpu1", told)]
+    message = "gpu1 has 7 of the 8 GPUs that the job asks for: tell the cluster's administrators"
+    assert found.errors == [("gpu1", message)]
 
 
 def test_verbs_that_read_need_no_cluster_file(
@@ -383,9 +383,9 @@ def test_every_login_shell_takes_what_is_sent(
 
 
 def test_large_input_tells_how_far_it_is(remote: LoginRemote) -> None:
-    told: list[int] = []
-    assert remote.run(["wc", "-c"], input=bytes(600_000), sent=told.append).stdout.strip() == "600000"
-    assert told == [262144, 524288, 600000]
+    sent_bytes: list[int] = []
+    assert remote.run(["wc", "-c"], input=bytes(600_000), sent=sent_bytes.append).stdout.strip() == "600000"
+    assert sent_bytes == [262144, 524288, 600000]
 
 
 def test_a_log_is_followed(remote: LoginRemote, tmp_path: Path) -> None:

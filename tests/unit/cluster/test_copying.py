@@ -72,10 +72,10 @@ class Played:
 
 
 def test_a_tunnel_that_ended_after_its_hour_is_reopened() -> None:
-    program, told = Played((12, 3600), (255, 3600), (0, 5)), list[str]()
-    copying.run_on(["rsync"], "head", told.append, program.call, program.clock)
+    program, messages = Played((12, 3600), (255, 3600), (0, 5)), list[str]()
+    copying.run_on(["rsync"], "head", messages.append, program.call, program.clock)
     assert program.calls == 3
-    assert told == ["the connection broke after 60 min: connecting again and continuing"] * 2
+    assert messages == ["the connection broke after 60 min: connecting again and continuing"] * 2
 
 
 @pytest.mark.parametrize("end", [(12, 5), (23, 3600)])

@@ -64,10 +64,12 @@ def test_kept_resources_are_named(more: str, named: str) -> None:
     assert named in stays(more)
 
 
-@pytest.mark.parametrize(("cloud_ends", "told"), [(True, "nothing remains: the local cloud"), (False, "what remains:")])
-def test_nothing_remains_of_a_local_cloud_that_ends(cloud_ends: bool, told: str) -> None:
+@pytest.mark.parametrize(
+    ("cloud_ends", "start"), [(True, "nothing remains: the local cloud"), (False, "what remains:")]
+)
+def test_nothing_remains_of_a_local_cloud_that_ends(cloud_ends: bool, start: str) -> None:
     lines = [*what_goes_and_stays(config(""), compute_nodes=1, volumes="vol-1", cloud_ends=cloud_ends)]
-    assert [line for line in lines if "remain" in line][0].startswith(told)
+    assert [line for line in lines if "remain" in line][0].startswith(start)
     assert any("snapshot" in line or "CDKToolkit" in line for line in lines) is not cloud_ends
 
 

@@ -73,12 +73,12 @@ def test_a_record_is_kept_beside_the_cluster_file_until_the_end(tmp_path: Path) 
 def test_the_local_clouds_own_error_is_passed_on() -> None:
     says = "print('building', file=sys.stderr); print('error: port 1 is in use', file=sys.stderr)"
     fails = f"import sys; {says}; sys.exit({{}})"
-    told: list[str] = []
+    messages: list[str] = []
     with pytest.raises(UsageError, match="^port 1 is in use$"):
-        local_cloud.call([sys.executable, "-c", fails.format(2)], tell=told.append)
-    assert told == ["building"]
+        local_cloud.call([sys.executable, "-c", fails.format(2)], tell=messages.append)
+    assert messages == ["building"]
     with pytest.raises(GpuClusterError) as caught:
-        local_cloud.call([sys.executable, "-c", fails.format(1)], tell=told.append)
+        local_cloud.call([sys.executable, "-c", fails.format(1)], tell=messages.append)
     assert caught.value.exit_code == 1
 
 

@@ -23,12 +23,12 @@ FAILED = (
 
 
 def heard(*lines: str | None, console: str = "", console_before: str = "") -> list[str]:
-    told: list[str] = []
+    messages: list[str] = []
     shown = iter([console_before])
-    progress = Progress(told.append, lambda: next(shown, console))
+    progress = Progress(messages.append, lambda: next(shown, console))
     for line in lines:
         progress.heard(line)
-    return told
+    return messages
 
 
 def test_an_event_line_is_read() -> None:
@@ -50,15 +50,15 @@ def test_an_event_of_a_deletion_is_read() -> None:
 
 
 def test_completed_and_failed_resources_are_shown_and_started_ones_are_not() -> None:
-    told = heard(VPC_BEGINS, VPC_DONE, FAILED)
-    assert [line.split()[0] for line in told] == ["CREATE_COMPLETE", "CREATE_FAILED"]
-    assert "step=slurm line=42" in told[1]
+    messages = heard(VPC_BEGINS, VPC_DONE, FAILED)
+    assert [line.split()[0] for line in messages] == ["CREATE_COMPLETE", "CREATE_FAILED"]
+    assert "step=slurm line=42" in messages[1]
 
 
 def test_the_head_nodes_boot_steps_are_shown_once_during_the_wait() -> None:
     console = "cloud-init: x\nstep=name status=started\nstep=name status=ok seconds=1\nstep=slurm status=started\n"
-    told = heard(None, WAITS, None, None, console=console)
-    assert told == [
+    messages = heard(None, WAITS, None, None, console=console)
+    assert messages == [
         "waiting for the head node to boot and to report that Slurm is up",
         "head node: step=name status=ok seconds=1",
         "head node: step=slurm status=started",
@@ -67,13 +67,13 @@ def test_the_head_nodes_boot_steps_are_shown_once_during_the_wait() -> None:
 
 def test_the_steps_of_an_earlier_boot_are_not_shown_again() -> None:
     before = "step=name status=ok\n"
-    told = heard(WAITS, None, console=before + "step=dns status=ok\n", console_before=before)
-    assert told[1:] == ["head node: step=dns status=ok"]
+    messages = heard(WAITS, None, console=before + "step=dns status=ok\n", console_before=before)
+    assert messages[1:] == ["head node: step=dns status=ok"]
 
 
 def test_the_summary_at_the_end_of_a_failure_is_not_shown() -> None:
-    told = heard(FAILED, "Failed resources:", FAILED, "❌  GpuCluster failed to deploy")
-    assert len(told) == 1
+    messages = heard(FAILED, "Failed resources:", FAILED, "❌  GpuCluster failed to deploy")
+    assert len(messages) == 1
 
 
 @pytest.mark.parametrize(

@@ -70,13 +70,13 @@ class PlayedSlurm:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(draining, "POLL_S", 0.001)
     return []
 
 
-def drained(played: PlayedSlurm, told: list[str], nodes: Sequence[str] = ("train-[1-3]",)) -> Drained:
-    return Drained(lambda: played, nodes, told.append)
+def drained(played: PlayedSlurm, messages: list[str], nodes: Sequence[str] = ("train-[1-3]",)) -> Drained:
+    return Drained(lambda: played, nodes, messages.append)
 
 
 def ending(*names: str, asked: int = 2) -> Callable[[], set[str]]:
@@ -97,20 +97,20 @@ def test_the_nodes_of_a_drain(drains: dict[str, int], nodes: list[str]) -> None:
     assert nodes_above(drains, {"train": 3, "cpu": 1}) == nodes
 
 
-def test_jobs_end_first_then_the_nodes_and_all_are_taken_back(told: list[str]) -> None:
+def test_jobs_end_first_then_the_nodes_and_all_are_taken_back(messages: list[str]) -> None:
     played = PlayedSlurm(["7", "8"], asked_before_end=3)
-    with kept_out_of_service(drained(played, told), ending("train-1", "train-2")):
+    with kept_out_of_service(drained(played, messages), ending("train-1", "train-2")):
         assert played.states == {**dict.fromkeys(NODES, "drained"), "cpu-1": "idle"}
         assert played.left < 0, "no job runs any more"
     assert set(played.states.values()) == {"idle"}
     assert [state for _, state in played.updates] == ["drain", "power_down_force", "drain", "drain", "resume"]
-    assert [line for line in told if "waiting" in line] == [
+    assert [line for line in messages if "waiting" in line] == [
         "waiting for 2 jobs: 7 (job 7, 0:10 of 1:00:00), 8 (job 8, 0:10 of 1:00:00)"
     ]
-    assert told[-1] == "back in service: train-1 train-2 train-3"
+    assert messages[-1] == "back in service: train-1 train-2 train-3"
 
 
-def test_a_node_whose_power_down_has_ended_waits_drained_for_the_others(told: list[str]) -> None:
+def test_a_node_whose_power_down_has_ended_waits_drained_for_the_others(messages: list[str]) -> None:
     """Slurm ends the drain of a node that it powers down, and the head node lets Slurm use it again soon."""
     played = PlayedSlurm()
     looks = iter([{"train-1", "train-2"}, {"train-1", "train-2"}, {"train-2"}, {"train-2"}, set[str]()])
@@ -122,19 +122,19 @@ def test_a_node_whose_power_down_has_ended_waits_drained_for_the_others(told: li
             played.states["train-1"] = "idle~"
         return next(looks)
 
-    drained(played, told).power_down(instances)
+    drained(played, messages).power_down(instances)
     assert seen == ["idle", "powering_down", "drained", "drained", "drained"]
 
 
-def test_nodes_without_instances_are_not_powered_down(told: list[str]) -> None:
+def test_nodes_without_instances_are_not_powered_down(messages: list[str]) -> None:
     played = PlayedSlurm()
-    with kept_out_of_service(drained(played, told), ending(asked=0)):
+    with kept_out_of_service(drained(played, messages), ending(asked=0)):
         pass
     assert [state for _, state in played.updates] == ["drain", "resume"]
 
 
 @pytest.mark.parametrize("state", ["powering_down%", "idle~", "allocated#"])
-def test_a_node_that_slurm_powers_down_meanwhile_is_drained_again(told: list[str], state: str) -> None:
+def test_a_node_that_slurm_powers_down_meanwhile_is_drained_again(messages: list[str], state: str) -> None:
     """Slurm ends its drain, so that a pending job may get it (power_save.c: _do_power_work)."""
     played = PlayedSlurm(["7"], asked_before_end=3)
 
@@ -144,48 +144,50 @@ def test_a_node_that_slurm_powers_down_meanwhile_is_drained_again(told: list[str
             played.states["train-2"], played.reasons["train-2"] = "drained", "health: GPU 3 is lost"
 
     played.meanwhile = idle_long_enough
-    with kept_out_of_service(drained(played, told), None):
+    with kept_out_of_service(drained(played, messages), None):
         assert played.states == {**dict.fromkeys(NODES, "drained"), "cpu-1": "idle"}
     assert played.updates == [("train-[1-3]", "drain"), ("train-3", "drain"), ("train-1,train-3", "resume")]
     assert played.states["train-2"] == "drained", "its own reason still holds"
 
 
-def test_a_node_that_is_down_is_left_alone_while_jobs_run(told: list[str]) -> None:
+def test_a_node_that_is_down_is_left_alone_while_jobs_run(messages: list[str]) -> None:
     """The head node tries it again at the time in its reason."""
     played = PlayedSlurm(["7"], asked_before_end=2)
     played.meanwhile = lambda: played.states.update({"train-3": "down%"})
-    drained(played, told).wait_for_jobs()
+    drained(played, messages).wait_for_jobs()
     assert ("train-3", "drain") not in played.updates
 
 
-def test_an_interruption_while_jobs_run_takes_the_nodes_back(told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_while_jobs_run_takes_the_nodes_back(
+    messages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     played = PlayedSlurm(["7"], asked_before_end=100)
     monkeypatch.setattr(draining.time, "sleep", lambda seconds: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt), kept_out_of_service(drained(played, told), ending("train-1")):
+    with pytest.raises(KeyboardInterrupt), kept_out_of_service(drained(played, messages), ending("train-1")):
         raise AssertionError("the change was made")
     assert set(played.states.values()) == {"idle"}
     assert "power_down_force" not in [state for _, state in played.updates]
 
 
-def test_a_change_that_fails_is_what_is_reported(told: list[str]) -> None:
+def test_a_change_that_fails_is_what_is_reported(messages: list[str]) -> None:
     played = PlayedSlurm()
-    with pytest.raises(ValueError, match="deploy failed"), kept_out_of_service(drained(played, told), None):
+    with pytest.raises(ValueError, match="deploy failed"), kept_out_of_service(drained(played, messages), None):
         played.answers = False
         raise ValueError("deploy failed")
-    assert told[-1] == "train-[1-3] may still be drained: the head node refuses a session"
+    assert messages[-1] == "train-[1-3] may still be drained: the head node refuses a session"
 
 
-def test_nodes_drained_by_others_stay_drained(told: list[str]) -> None:
+def test_nodes_drained_by_others_stay_drained(messages: list[str]) -> None:
     played = PlayedSlurm()
     played.run(slurm.node_state_argv("train-2", "drain", "bad GPU"))
     played.reasons["cpu-1"] = REASON  # an old reason: the node is in service
-    drained(played, told).end()
-    assert played.states["train-2"] == "drained" and told == []
+    drained(played, messages).end()
+    assert played.states["train-2"] == "drained" and messages == []
 
 
-def test_a_drained_node_that_did_not_answer_is_taken_back(told: list[str]) -> None:
+def test_a_drained_node_that_did_not_answer_is_taken_back(messages: list[str]) -> None:
     """Slurm has appended its own reason."""
     played = PlayedSlurm()
     played.states["train-2"], played.reasons["train-2"] = "down*", f"{REASON} : Not responding"
-    drained(played, told).end()
+    drained(played, messages).end()
     assert played.states["train-2"] == "idle"

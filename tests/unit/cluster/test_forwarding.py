@@ -126,14 +126,14 @@ def test_every_shell_of_the_user_tells_that_the_port_is_there(
     work.mkdir()
     monkeypatch.chdir(work)
     monkeypatch.setenv("SHELL", str(program))
-    ports, told = Ports(unused_port(), 8888), []
+    ports, ports_taken = Ports(unused_port(), 8888), []
 
     def connected() -> None:
-        told.append(taken(ports))
+        ports_taken.append(taken(ports))
         raise KeyboardInterrupt
 
     timer = threading.Timer(20, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     forward_until_interrupted(login, ports, connected, timer)
-    assert told == [True]
+    assert ports_taken == [True]
     assert list(work.iterdir()) == []

@@ -89,16 +89,16 @@ def test_status_shows_what_a_partition_costs_an_hour(per_hour: dict[str, float],
 
 
 @pytest.mark.parametrize(
-    ("purchase", "told"),
+    ("purchase", "suffix"),
     [("spot", ", those of us-east-1 for p5.4xlarge"), ("capacity-block, reservation_id: cr-0123456789abcdef0", "")],
 )
-def test_status_names_prices_of_another_region(purchase: str, told: str) -> None:
+def test_status_names_prices_of_another_region(purchase: str, suffix: str) -> None:
     """Of types that are counted."""
     keys = f"{{name: train, instance_types: [p5.4xlarge], max_nodes: 4, placement_group: none, purchase: {purchase}}}"
     cluster = config.loads(f"name: Mine\nregion: eu-central-1\npartitions: [{keys}]\n")
     said = json.dumps({"usd": 1.0, "month": "2026-11", "unpriced": []})
     remote: Any = SimpleNamespace(run=lambda argv: SimpleNamespace(stdout=said))
-    expected = f"the nodes have cost 1.00 USD in 2026-11, at on-demand prices{told}"
+    expected = f"the nodes have cost 1.00 USD in 2026-11, at on-demand prices{suffix}"
     assert spending.words(remote, cluster) == expected
 
 

@@ -117,7 +117,7 @@ def test_up_asks_before_more_money_is_spent(
     assert asked == ["Start it?"]
     assert "price: $27.60 an hour while GpuCluster exists, at most $219.73" in capsys.readouterr().err
     smaller = config.loads(CLUSTER.replace("min_nodes: 1", "min_nodes: 0"))
-    money.tell_price(new, smaller, ask=True)  # cheaper: told, not asked
+    money.tell_price(new, smaller, ask=True)  # cheaper: the price is shown, and nobody is asked
     money.tell_price(new, new, ask=True)
     assert len(asked) == 1 and capsys.readouterr().err.count("price:") == 1
     money.tell_price(None, new, ask=False)
@@ -126,8 +126,8 @@ def test_up_asks_before_more_money_is_spent(
 
 def test_a_job_has_a_price_by_the_hour_and_an_upper_bound_within_its_time() -> None:
     spec = JobSpec(command=("true",), partition="train", nodes=2, time="1:30:00")
-    told = money.of_job(expand(config.loads(CLUSTER)), spec, 0) or ""
-    assert told.startswith("price: at most $54.89 an hour while it runs, $82.34 within its time limit")
+    price = money.of_job(expand(config.loads(CLUSTER)), spec, 0) or ""
+    assert price.startswith("price: at most $54.89 an hour while it runs, $82.34 within its time limit")
     block = "purchase: capacity-block, reservation_id: cr-0123456789abcdef0, placement_group: none"
     paid = CLUSTER.replace("min_nodes: 1", f"min_nodes: 1, {block}")
     assert money.of_job(expand(config.loads(paid.replace(", p4de.24xlarge", ""))), spec, 0) is None

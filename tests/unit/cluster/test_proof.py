@@ -51,13 +51,13 @@ def test_the_cheapest_proof_costs_about_a_dollar() -> None:
 
 
 def test_the_report_names_no_account_and_no_secret() -> None:
-    told = (
+    text = (
         "arn:aws:iam::123456789012:role/x AKIAIOSFODNN7EXAMPLE someone@example.org 54.1.2.3 at 10.0.0.7 "
         "https://s3/handle?X-Amz-Credential=a%2Fb&X-Amz-Signature=0123abc MUNGE_SECRET='wJalrXUtnFEMI/K7MDENG'"
     )
-    told += " https://x/arn%3Aaws%3Acloudformation%3Aus-east-1%3A210987654321%3Astack?AWSAccessKeyId=AK1&Signature=c2ln"
-    told += " arn:aws:iam::123456789012:user/john.doe ec2-54-1-2-3.compute-1.amazonaws.com"
-    scrubbed = report.scrub(told)
+    text += " https://x/arn%3Aaws%3Acloudformation%3Aus-east-1%3A210987654321%3Astack?AWSAccessKeyId=AK1&Signature=c2ln"
+    text += " arn:aws:iam::123456789012:user/john.doe ec2-54-1-2-3.compute-1.amazonaws.com"
+    scrubbed = report.scrub(text)
     for secret in ("123456789012", "AKIA", "someone", "54.1.2.3", "0123abc", "a%2Fb", "wJalr"):
         assert secret not in scrubbed
     for secret in ("210987654321", "AK1", "c2ln", "john", "54-1-2-3"):

@@ -88,7 +88,7 @@ class Row:
     old: str
     new: str
     effect: Effect
-    told: str
+    words: str
     """In the plan's line."""
     because: str = ""
     """For a refusal that CloudFormation's schemas do not show: its source."""
@@ -102,16 +102,16 @@ class Row:
         return pair[::-1] if self.back else pair
 
 
-def in_small(old: str, new: str, effect: Effect, told: str, because: str = "", *, back: bool = False) -> Row:
-    return Row("small", old, new, effect, told, because, back)
+def in_small(old: str, new: str, effect: Effect, words: str, because: str = "", *, back: bool = False) -> Row:
+    return Row("small", old, new, effect, words, because, back)
 
 
-def in_full(old: str, new: str, effect: Effect, told: str, because: str = "", *, back: bool = False) -> Row:
-    return Row("full", old, new, effect, told, because, back)
+def in_full(old: str, new: str, effect: Effect, words: str, because: str = "", *, back: bool = False) -> Row:
+    return Row("full", old, new, effect, words, because, back)
 
 
-def in_shared(old: str, new: str, effect: Effect, told: str, because: str = "", *, back: bool = False) -> Row:
-    return Row("shared", old, new, effect, told, because, back)
+def in_shared(old: str, new: str, effect: Effect, words: str, because: str = "", *, back: bool = False) -> Row:
+    return Row("shared", old, new, effect, words, because, back)
 
 
 NOTHING, IN_PLACE, NEW_NODES, DRAIN = Effect.NOTHING, Effect.IN_PLACE, Effect.NEW_NODES, Effect.DRAIN
@@ -423,7 +423,7 @@ def test_the_policy_agrees_with_cloudformation(row: str, template_of: TemplateOf
     changes = updates.compare(config.loads(old), config.loads(new))
     shown = {change.difference.key: change for change in changes}
     assert shown[key_of(row)].effect is case.effect if key_of(row) in shown else row == "partitions"
-    assert any(case.told in change.line() for change in changes), [change.line() for change in changes]
+    assert any(case.words in change.line() for change in changes), [change.line() for change in changes]
     strongest = max((change.effect for change in changes), key=list(Effect).index)
     assert strongest is case.effect, [change.line() for change in changes]
     assert complaint(case.effect, case.because, template_of(old), template_of(new)) is None
@@ -483,8 +483,8 @@ def test_a_deletion_policy_is_never_the_only_change_of_a_resource(template_of: T
     """CloudFormation would ignore it."""
     for row in ("head_node.on_delete", "storage[].on_delete"):
         old, new = (template_of(text)["Resources"] for text in ROWS[row].texts())
-        told = [name for name in old if old[name].get("DeletionPolicy") != new[name].get("DeletionPolicy")]
-        assert told and all(old[name].get("Metadata") != new[name].get("Metadata") for name in told), row
+        changed = [name for name in old if old[name].get("DeletionPolicy") != new[name].get("DeletionPolicy")]
+        assert changed and all(old[name].get("Metadata") != new[name].get("Metadata") for name in changed), row
 
 
 def test_no_node_is_replaced_for_a_mount_that_it_makes_itself(template_of: TemplateOf) -> None:

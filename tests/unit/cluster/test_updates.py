@@ -151,10 +151,10 @@ def test_parameter_servers_are_in_the_first_partitions_group(
     """The group cannot be deleted while they are in it. If it stays, they move when they are replaced."""
     found = changed(old, new, SHARED)
     assert updates.drains(found, config.loads(SHARED)) == drained
-    told = [change for change in found if change.difference.key == "parameter_servers.placement_group"]
-    assert [change.effect for change in told] == ([Effect.NEW_NODES] if moved else [])
-    assert all(f"shared with {moved}: applies to new nodes" in change.line() for change in told), [
-        each.line() for each in told
+    group_changes = [change for change in found if change.difference.key == "parameter_servers.placement_group"]
+    assert [change.effect for change in group_changes] == ([Effect.NEW_NODES] if moved else [])
+    assert all(f"shared with {moved}: applies to new nodes" in change.line() for change in group_changes), [
+        each.line() for each in group_changes
     ]
 
 
@@ -194,7 +194,7 @@ STOPS = "budget: {monthly_usd: 90000, email: a@example.com, at_limit: stop-launc
         (STOPS, "", True),
         (STOPS, STOPS, False),
     ],
-    ids=["more money", "less money", "another address", "only told", "no budget", "the same"],
+    ids=["more money", "less money", "another address", "only notifies", "no budget", "the same"],
 )
 def test_which_changes_of_a_budget_bring_launches_back(old: str, new: str, again: bool) -> None:
     """Only AWS Budgets knows whether it has stopped them."""

@@ -35,7 +35,7 @@ def name_of(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", INVALID, ids=name_of)
-def test_every_problem_is_told_in_these_words(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_problem_is_reported_in_these_words(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(path.parent)
     with pytest.raises(ConfigError) as caught:
         load(path.name)

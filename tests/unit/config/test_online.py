@@ -81,8 +81,8 @@ def notice(validator: str, level: Any = "error") -> Notice:
 def test_a_refusal_is_reported_once() -> None:
     refused = "could not be checked: service-quotas GetServiceQuota: AccessDenied"
     found = [notice(name, "warning")._replace(message=refused) for name in ("quota-vcpus", "quota-vpcs", "quota-vcpus")]
-    (told, other) = online._without_repeats([found[0], notice("quota-disks"), *found[1:]])
-    assert (told.validator, told.message, told.hint) == ("quota-vcpus", refused, "also not checked: quota-vpcs")
+    (merged, other) = online._without_repeats([found[0], notice("quota-disks"), *found[1:]])
+    assert (merged.validator, merged.message, merged.hint) == ("quota-vcpus", refused, "also not checked: quota-vpcs")
     assert other.validator == "quota-disks"
 
 

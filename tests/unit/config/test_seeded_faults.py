@@ -106,10 +106,10 @@ def test_the_cluster_without_a_fault_is_sound() -> None:
     assert loads(CLUSTER).warnings() == []
 
 
-@pytest.mark.parametrize(("change", "told"), [fault[1:] for fault in FAULTS], ids=[fault[0] for fault in FAULTS])
-def test_each_fault_is_refused_before_synthesis(change: tuple[str, str], told: str) -> None:
+@pytest.mark.parametrize(("change", "message"), [fault[1:] for fault in FAULTS], ids=[fault[0] for fault in FAULTS])
+def test_each_fault_is_refused_before_synthesis(change: tuple[str, str], message: str) -> None:
     assert change[0] in CLUSTER
     with pytest.raises(ConfigError) as caught:
         loads(CLUSTER.replace(*change))
     (problem,) = caught.value.problems
-    assert problem.render().partition("\n  hint: ")[0] == told
+    assert problem.render().partition("\n  hint: ")[0] == message

@@ -148,8 +148,8 @@ def test_a_manifest_tells_samples_and_which_files_are_shards(place):
         put(name)
     put("manifest.json", manifest(("a.tar", 1, 7), ("a.rec", 1, 9)))
     found = listing(source)
-    told = {shard.name: (shard.samples, shard.digest, shard.beside) for shard in found.shards}
-    assert told == {"a.tar": (7, "ab", ()), "a.rec": (9, "ab", ("a.idx",))}
+    shards = {shard.name: (shard.samples, shard.digest, shard.beside) for shard in found.shards}
+    assert shards == {"a.tar": (7, "ab", ()), "a.rec": (9, "ab", ("a.idx",))}
     assert found.notes == (f"1 files of {source} are not in its manifest.json and are ignored, first notes.txt",)
 
 

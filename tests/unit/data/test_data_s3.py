@@ -167,10 +167,10 @@ def test_denied_files_count_as_bad(s3: PlayedS3, options: Options) -> None:
 def test_a_list_in_s3_leaves_files_out(s3: PlayedS3, options: Options) -> None:
     s3.objects["raw/c1/3.jpg"] = b""
     options = replace(options, target="s3://bucket/shards")
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as caught:
         shard(options, lambda text: None)
     merged = "s3://bucket/shards/.unfinished/bad.txt"
-    assert str(told.value.hint).endswith(f"--restart --exclude {merged}")
+    assert str(caught.value.hint).endswith(f"--restart --exclude {merged}")
     done = shard(replace(options, restart=True, exclude_from=(merged,)), lambda text: None)
     assert done[0].samples == 7
     assert not [key for key in s3.objects if ".unfinished" in key]
@@ -186,9 +186,9 @@ def test_a_full_disk_of_this_machine_is_named(
     monkeypatch.setattr("gpucluster.data.packing.FileIO", Full)
     path = rf"{tmp_path}/gpucluster-shards-\d+/shards-000000.tar\..*"
     said = rf"cannot write {path}.part, which is to be s3://bucket/shards/shards-000000.tar: no space left on device"
-    with pytest.raises(DataError, match=said) as told:
+    with pytest.raises(DataError, match=said) as caught:
         shard(replace(options, target="s3://bucket/shards"), lambda text: None)
-    assert "TMPDIR names another disk" in str(told.value.hint)
+    assert "TMPDIR names another disk" in str(caught.value.hint)
     assert not list(tmp_path.rglob("*.part"))
 
 

@@ -355,11 +355,11 @@ def test_parts_name_their_bad_files_in_one_list(images: Path, tmp_path: Path) ->
     for name in ("0/2", "1/2"):
         with pytest.raises(UsageError, match="files cannot be packed"):
             stage(options, name, lambda text: None)
-    with pytest.raises(DataError, match="of 6 shards are missing") as told:
+    with pytest.raises(DataError, match="of 6 shards are missing") as caught:
         stage(options, "finish", lambda text: None)
     merged = f"{target}/{UNFINISHED}/bad.txt"
     assert f"fix the 20 bad files and run the same command again: finished shards are kept; to skip them, add: " \
-           f"--restart --exclude {merged}" == told.value.hint  # fmt: skip
+           f"--restart --exclude {merged}" == caught.value.hint  # fmt: skip
     options = replace(options, restart=True, exclude_from=(merged,))
     for name in ("plan", "0/2", "1/2"):
         stage(options, name, lambda text: None)

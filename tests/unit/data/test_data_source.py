@@ -37,9 +37,11 @@ def test_classes_without_splits_are_one_data_set(tmp_path: Path) -> None:
 
 def test_a_folder_beside_splits_makes_no_classes_of_them(tmp_path: Path) -> None:
     url = lay(tmp_path, "train/a/1.jpg", "val/a/2.jpg", "docs/logo.png", "notes/readme.md")
-    with pytest.raises(UsageError, match=r"has splits \(train, val\), but also images in other folders: docs$") as told:
+    with pytest.raises(
+        UsageError, match=r"has splits \(train, val\), but also images in other folders: docs$"
+    ) as caught:
         source.read(url)
-    assert f"or name one split alone: {url}/train; if all of them are classes" in str(told.value.hint)
+    assert f"or name only one split: {url}/train; if all of them are classes" in str(caught.value.hint)
     assert set(source.read(url, ["docs/logo.png"]).splits) == {"train", "val"}
 
 

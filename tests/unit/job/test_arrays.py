@@ -461,9 +461,9 @@ def test_a_sweep_in_a_projects_tree_after_slurm_has_forgotten_it(cluster, monkey
     )
     ends(Path(asked.folder), "29", e0=0, e1=1)
 
-    def told() -> str:
+    def description() -> str:
         return of_project(InProcessRemote(), "p")["digits"].describe(None)
 
-    assert told() == "job 29 failed: 1 completed, 1 failed"
+    assert description() == "job 29 failed: 1 completed, 1 failed"
     ends(Path(asked.folder), "29", e1=0)
-    assert told() == "job 29 completed"
+    assert description() == "job 29 completed"

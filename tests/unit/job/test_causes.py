@@ -180,7 +180,7 @@ def test_the_time_after_which_a_job_that_hangs_ends_is_named(head: Head, element
     log.touch()
     os.utime(log, (ago(30).timestamp(),) * 2)
     said = causes.quiet(head, job("7", "RUNNING", "train-1"), str(log.parent))
-    assert "hang_timeout ends it after 1:30:00 in which no rank prints a line" in said
+    assert "hang_timeout ends the job if for 1:30:00 no rank prints a line or writes a file" in said
 
 
 def test_a_job_that_starts_again_hears_which_node_failed(head: Head) -> None:

@@ -133,15 +133,15 @@ def test_waiting_outlasts_a_head_node_that_does_not_answer(
     head: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, is_async: bool
 ) -> None:
     monkeypatch.setattr(patience, "FIRST_PAUSE_S", 0.01)
-    submitted, told = cluster.submit(job(head)), []
+    submitted, messages = cluster.submit(job(head)), []
     says(head, "squeue", AWAY)
     ends(head, exit_code=0)
     run = running.Run(submitted.job_id, Breaking(lambda: says(head, "squeue", FORGOTTEN)))
-    found = asyncio.run(run.wait_async(60, told.append)) if is_async else run.wait(60, told.append)
+    found = asyncio.run(run.wait_async(60, messages.append)) if is_async else run.wait(60, messages.append)
     assert found.succeeded
-    assert "Unable to contact slurm controller" in told[0]
-    assert told[1].startswith("the connection to the head node broke")
-    assert told[-1] == "the head node answers again"
+    assert "Unable to contact slurm controller" in messages[0]
+    assert messages[1].startswith("the connection to the head node broke")
+    assert messages[-1] == "the head node answers again"
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -170,11 +170,11 @@ def test_keys_win_over_the_file(head: Path, cluster: Cluster) -> None:
     assert "--nodes=2" in (Path(run.folder) / "job.sbatch").read_text()
 
 
-def test_warnings_are_told(head: Path, cluster: Cluster) -> None:
+def test_warnings_reach_the_caller(head: Path, cluster: Cluster) -> None:
     (head / "out").symlink_to("/etc")
-    told: list[str] = []
-    cluster.submit(job(head, env={"HF_TOKEN": "x"}), tell=told.append)
-    warned = [line for line in told if line.startswith("warning: ")]
+    messages: list[str] = []
+    cluster.submit(job(head, env={"HF_TOKEN": "x"}), tell=messages.append)
+    warned = [line for line in messages if line.startswith("warning: ")]
     link = "the link out -> /etc points outside the workdir"
     assert [line.split(": ")[1] for line in warned] == ["--env HF_TOKEN", link]
 

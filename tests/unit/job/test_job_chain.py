@@ -30,10 +30,10 @@ def files(**flags):
 
 
 def test_a_channel_reads_the_folder_of_a_tasks_output() -> None:
-    told = files(**DATA)
+    texts = files(**DATA)
     source = "/home/ubuntu/tasks/demo/prepare/outputs/shards"
-    assert json.loads(told["channels.json"])["data"]["source"] == source
-    assert json.loads(told["chain.json"])["waits"] == [
+    assert json.loads(texts["channels.json"])["data"]["source"] == source
+    assert json.loads(texts["chain.json"])["waits"] == [
         {"key": "channels.data", "label": "demo/prepare", "output": "shards"}
     ]
     other = spec(channels={"data": {"task": "other/prepare", "output": "shards", "shard": "by-node"}})

@@ -1,4 +1,4 @@
-"""A job's channels: what is refused before anything runs, and what its script is told."""
+"""A job's channels: which ones are refused before anything runs, and the files that its script reads."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def one(**channel):
 def test_refused(channels, flags, message):
     with pytest.raises(JobSpecError) as refused:
         spec(channels, **flags)
-    told = [f"{notice.key}: {notice.message}" for notice in refused.value.problems]
-    assert any(each.startswith(message) for each in told), told
+    messages = [f"{notice.key}: {notice.message}" for notice in refused.value.problems]
+    assert any(each.startswith(message) for each in messages), messages
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def files(channels, **flags):
 
 
 def test_files_of_channels_in_the_job_folder():
-    told = files({"train": {"source": "/fsx/x"}, "val": {"source": "s3://data/sets", "shard": "none"}})
-    assert json.loads(told["channels.json"]) == {
+    texts = files({"train": {"source": "/fsx/x"}, "val": {"source": "s3://data/sets", "shard": "none"}})
+    assert json.loads(texts["channels.json"]) == {
         "train": {"source": "/fsx/x", "shard": "by-rank", "mode": "mount", "unpack": "none"},
         "val": {"source": "s3://data/sets", "shard": "none", "mode": "copy", "unpack": "none"},
     }

@@ -50,7 +50,7 @@ signal.signal(signal.SIGALRM, signal.SIG_IGN)
 """
 
 
-def told(log: Path, output: IO[bytes] | int, limit_s: float) -> list[str]:
+def fsync_reports(log: Path, output: IO[bytes] | int, limit_s: float) -> list[str]:
     """What the program says of each fsync of its output."""
     argv = [sys.executable, "-c", PROGRAM, str(log), str(limit_s)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -61,12 +61,12 @@ def told(log: Path, output: IO[bytes] | int, limit_s: float) -> list[str]:
 def test_new_lines_are_sent_while_the_job_runs(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     with log.open("wb") as file:
-        assert told(log, file, 30) == ["sent 6", "sent 13"]
+        assert fsync_reports(log, file, 30) == ["sent 6", "sent 13"]
     assert log.read_text() == "first\nsecond\n"
 
 
 def test_an_output_that_is_no_file_is_tried_once(tmp_path: Path) -> None:
-    assert told(tmp_path, subprocess.PIPE, 0.2) == [f"not sent: {errno.EINVAL}"]
+    assert fsync_reports(tmp_path, subprocess.PIPE, 0.2) == [f"not sent: {errno.EINVAL}"]
 
 
 def test_a_signal_may_write_while_a_line_is_written(tmp_path: Path) -> None:

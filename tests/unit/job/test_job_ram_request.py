@@ -1,4 +1,4 @@
-"""Which jobs get a file system in their nodes' memory, and what their nodes are told of it."""
+"""Which jobs get a file system in their nodes' memory, and the settings that their nodes get."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_other_jobs_do_not(text: str, flags: dict[str, object]) -> None:
 
 
 def test_nodes_know_what_it_is_filled_from_and_written_back_to() -> None:
-    told = json.loads(render.bundle(loads(WITH_RAM))["beegfs.json"])
-    assert {key: told[key] for key in ("mount", "scope", "source", "export")} == {
+    settings = json.loads(render.bundle(loads(WITH_RAM))["beegfs.json"])
+    assert {key: settings[key] for key in ("mount", "scope", "source", "export")} == {
         "mount": "/ram",
         "scope": "job",
         "source": "s3://bucket/in",

@@ -130,8 +130,8 @@ def test_variables_are_read_as_a_shell_has_them(tmp_path: Path) -> None:
 
 @pytest.fixture
 def two_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {"GPUCLUSTER_JOB_DIR": "/job", "GPUCLUSTER_NODES": "a b", "RANKS_PER_NODE": "4", "SLURM_CPUS_ON_NODE": "9"}
-    for name, value in told.items():
+    values = {"GPUCLUSTER_JOB_DIR": "/job", "GPUCLUSTER_NODES": "a b", "RANKS_PER_NODE": "4", "SLURM_CPUS_ON_NODE": "9"}
+    for name, value in values.items():
         monkeypatch.setenv(name, value)
 
 
@@ -148,7 +148,7 @@ def test_a_command_that_looks_like_a_step_is_not_a_step() -> None:
     assert steps.steps(line, command) == [(False, ["srun", "serve"]), (True, ["srun", "work", *command])]
 
 
-def test_open_mpi_is_told_each_node_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hostfile_names_each_node_once(monkeypatch: pytest.MonkeyPatch) -> None:
     addresses = {"a": "10.0.0.1", "b": "10.0.0.2", "c": "10.0.0.1"}
     monkeypatch.setattr(mpi, "address_of", addresses.__getitem__)
     assert mpi.hostfile(["a", "b"], "4") == "a slots=4\nb slots=4\n"
@@ -266,8 +266,8 @@ def test_a_failure_is_plain_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("GPUCLUSTER_FAILURES", str(tmp_path))
     failures.record(failure(1.5, "2", 'say "ünï"'))
     (path,) = tmp_path.iterdir()
-    told = json.loads(path.read_text())
-    assert told == {"at": 1.5, "code": 1, "label": "2", "node": "train-1", "reason": 'say "ünï"'}
+    written = json.loads(path.read_text())
+    assert written == {"at": 1.5, "code": 1, "label": "2", "node": "train-1", "reason": 'say "ünï"'}
 
 
 @pytest.mark.parametrize(

@@ -142,12 +142,12 @@ def test_launchers_and_their_files_are_there():
 @pytest.mark.parametrize("launcher", [*LAUNCHERS.values(), *VARIANTS.values()], ids=lambda each: each.name)
 def test_every_placeholder_of_a_launch_line_is_known(launcher, monkeypatch):
     """Each of its {NAMES}; and it has no `--`, behind which the command comes."""
-    told = {
+    variables = {
         "GPUCLUSTER_NODES": "train-1 train-2", "RANKS_PER_NODE": "2", "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": "20077", "SLURM_CPUS_ON_NODE": "9", "SLURM_JOB_ID": "77",
         "PATH": os.environ["PATH"], "PYTHONPATH": "/lib",
     }  # fmt: skip
-    for name, value in told.items():
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("CONTAINER_IMAGE", raising=False)
     line = launcher.argv(LaunchRequest("/job", nodes=2, ranks_per_node=2, min_nodes=1, servers=2))

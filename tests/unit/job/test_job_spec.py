@@ -279,9 +279,9 @@ def test_a_flag_with_a_name_leaves_the_others_of_the_file(tmp_path):
 def test_a_wrong_name_is_reported_where_it_was_written(tmp_path):
     with pytest.raises(JobSpecError) as caught:
         from_file(tmp_path, "command: [a]\nenv: {RANK: '1'}\n", env={"WORLD_SIZE": "1"})
-    told = caught.value.render()
-    assert "command line: error: --env.WORLD_SIZE: WORLD_SIZE cannot be set" in told
-    assert f"{tmp_path}/job.yaml:2:13: error: env.RANK: RANK cannot be set" in told
+    rendered = caught.value.render()
+    assert "command line: error: --env.WORLD_SIZE: WORLD_SIZE cannot be set" in rendered
+    assert f"{tmp_path}/job.yaml:2:13: error: env.RANK: RANK cannot be set" in rendered
 
 
 def test_places_in_the_file(tmp_path):

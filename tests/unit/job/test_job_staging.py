@@ -1,4 +1,4 @@
-"""Which data of a job Slurm is told to move, and what it cannot be told."""
+"""Which data a job's script asks Slurm to move, and which requests are refused."""
 
 from __future__ import annotations
 

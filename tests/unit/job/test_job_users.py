@@ -57,8 +57,8 @@ def test_what_only_the_administrator_can_use_is_refused(
     with pytest.raises(JobSpecError) as refused:
         materialized(**flags)
     (problem,) = refused.value.problems
-    told = f"{problem.key}: {problem.message} ({problem.hint})"
-    assert all(each in told for each in says), told
+    message = f"{problem.key}: {problem.message} ({problem.hint})"
+    assert all(each in message for each in says), message
 
 
 @pytest.mark.parametrize(

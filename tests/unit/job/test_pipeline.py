@@ -99,9 +99,9 @@ def test_numbers_are_as_written_in_the_file_its_defaults_and_a_jobs_own_file(rea
 def test_refused_with_its_place(read, old: str, new: str, place: str, said: str) -> None:
     with pytest.raises(JobSpecError) as refused:
         read(THREE.replace(old, new, 1))
-    told = refused.value.render()
-    assert f"pipeline.yaml:{place}" in told, told
-    assert said in told, told
+    rendered = refused.value.render()
+    assert f"pipeline.yaml:{place}" in rendered, rendered
+    assert said in rendered, rendered
 
 
 def test_a_task_that_is_not_in_the_file_may_be_on_the_cluster(read) -> None:

@@ -96,9 +96,9 @@ def test_torchrun_numbers_the_nodes_in_our_order(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv(placement.IN_ORDER, "1")
     monkeypatch.setenv("GPUCLUSTER_NODES", "train-1 train-3 train-2")
     monkeypatch.setenv("SLURMD_NODENAME", "train-2")
-    told = torchrun.numbered(words)
-    assert "--node-rank=2" in told and "--rdzv-backend=static" in told and "--rdzv-backend=c10d" not in told
-    assert "--rdzv-endpoint=10.0.0.1:20007" in told
+    argv = torchrun.numbered(words)
+    assert "--node-rank=2" in argv and "--rdzv-backend=static" in argv and "--rdzv-backend=c10d" not in argv
+    assert "--rdzv-endpoint=10.0.0.1:20007" in argv
 
 
 def test_the_tree_has_each_switch_with_its_nodes_and_jobs() -> None:

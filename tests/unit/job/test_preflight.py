@@ -179,17 +179,17 @@ def test_other_lines_than_reports_are_ignored() -> None:
 def test_the_nodes_sum_over_tcp() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    told: dict[int, Any] = {}
+    answers: dict[int, Any] = {}
     nodes = [
-        threading.Thread(target=lambda index=index: told.update({index: probe.meet(index, 5, "127.0.0.1", port)}))
+        threading.Thread(target=lambda index=index: answers.update({index: probe.meet(index, 5, "127.0.0.1", port)}))
         for index in range(5)
     ]
     for node in reversed(nodes):
         node.start()
     for node in nodes:
         node.join(30)
-    assert [told[index]["sum"] for index in range(5)] == [15.0] * 5
-    assert all(abs(each["clock_offset_s"]) < 0.5 for each in told.values())
+    assert [answers[index]["sum"] for index in range(5)] == [15.0] * 5
+    assert all(abs(each["clock_offset_s"]) < 0.5 for each in answers.values())
     with socket.create_server(("127.0.0.1", port), reuse_port=False):
         pass  # the port is free for the launcher at once
 
@@ -309,8 +309,8 @@ PUBLISHED = {"gb_per_s": 76.8, "source": "somewhere"}
     ],
 )
 def test_bandwidth_against_the_published(measured: float, published: Any, efa: str, key: str, text: str) -> None:
-    told = {"framework": "torch, nccl", "ranks": 16, "bytes": 2**30, "busbw_gb_per_s": measured}
-    printed = f"[0]<stdout>:[0 train-1] {json.dumps(told)}\n"
+    result = {"framework": "torch, nccl", "ranks": 16, "bytes": 2**30, "busbw_gb_per_s": measured}
+    printed = f"[0]<stdout>:[0 train-1] {json.dumps(result)}\n"
     found = bandwidth.judge(EXPECTED | {"published": published, "efa": efa}, 0, printed, "", [])
     assert [len(found[each]) for each in ("errors", "warnings", "lines")] == [
         int(each == key) for each in ("errors", "warnings", "lines")
@@ -320,8 +320,8 @@ def test_bandwidth_against_the_published(measured: float, published: Any, efa: s
 
 def test_one_rank_has_no_bandwidth() -> None:
     """It sends nothing. This is what one H100 printed."""
-    told = {"framework": "torch, nccl", "ranks": 1, "bytes": 2**30, "seconds": 2.0487e-05, "busbw_gb_per_s": 0.0}
-    found = bandwidth.judge(EXPECTED | {"published": None}, 0, f"[0 train-1] {json.dumps(told)}\n", "", [])
+    result = {"framework": "torch, nccl", "ranks": 1, "bytes": 2**30, "seconds": 2.0487e-05, "busbw_gb_per_s": 0.0}
+    found = bandwidth.judge(EXPECTED | {"published": None}, 0, f"[0 train-1] {json.dumps(result)}\n", "", [])
     assert (found["errors"], found["warnings"], found["lines"]) == ([], [], ["torch, nccl, 1 rank: the sum is right"])
 
 
@@ -409,9 +409,9 @@ def test_a_job_starts_if_only_its_pairs_could_not_be_measured() -> None:
 
 def test_a_rank_that_fails_after_the_first_one_has_printed_ends_a_job_without_pairs() -> None:
     """As Horovod's with TensorFlow: rank 0 does not wait for the other ranks' sums."""
-    told = {"framework": "Horovod with TensorFlow", "ranks": 4}
+    result = {"framework": "Horovod with TensorFlow", "ranks": 4}
     failed = [Failure(2.0, 1, "3", "train-2", "an all-reduce over 4 ranks gave numbers from 3 to 10, expected 10")]
-    found = bandwidth.judge(EXPECTED, 1, printed(told), "", failed)
+    found = bandwidth.judge(EXPECTED, 1, printed(result), "", failed)
     assert (found["node"], len(found["errors"]), found["warnings"]) == ("train-2", 1, [])
 
 

@@ -12,6 +12,7 @@ from gpucluster_node import slurm as node_slurm
 from gpucluster.following import why
 from gpucluster.following.jobs import Ending
 from gpucluster.head import slurm
+from gpucluster_job.task import check
 from localcloud.tests.recorded import record
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -108,9 +109,10 @@ def test_both_tables_of_states_are_slurm_s():
     assert having == node_slurm.RUNNING | node_slurm.ENDING
     assert {name for name, phase in phases.items() if phase == "waiting"} - having == node_slurm.WAITING
     assert {name for name, phase in phases.items() if phase == "done"} == node_slurm.OVER
+    assert set(check.OVER) == node_slurm.OVER, "the list in the job's runtime, which cannot import that of the nodes"
 
 
-def test_only_two_modules_list_states_of_jobs():
+def test_programs_ask_squeue_for_all_states():
     """squeue asked for some of them misses a job with a flag, such as RUNNING and STOPPED."""
     for folder in ("gpucluster", "bootstrap", "gpucluster_job", "templates", "stacks"):
         for path in (ROOT / folder).rglob("*"):

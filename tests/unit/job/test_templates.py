@@ -37,8 +37,8 @@ def test_a_templates_files_are_accepted_unchanged(
     monkeypatch.chdir(folder / name)
     assert main(["validate"]) == 0, capsys.readouterr().err
     assert main(["submit", "job.yaml", "--dry-run"]) == 0, capsys.readouterr().err
-    told = capsys.readouterr().err.splitlines()
-    assert [line for line in told if not line.startswith("packages on top of the environment torch: ")] == []
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if not line.startswith("packages on top of the environment torch: ")] == []
     programs = list(Path().glob("*.py"))
     assert programs
     for program in programs:
@@ -95,6 +95,6 @@ def test_a_template_overwrites_nothing(folder: Path, capsys: Captured) -> None:
     assert [path.name for path in (folder / "fsdp").iterdir()] == ["train.py"]
 
 
-def test_an_unknown_template_is_told_the_others(capsys: Captured) -> None:
+def test_the_error_about_an_unknown_template_lists_the_others(capsys: Captured) -> None:
     assert main(["init", "--template", "fsdq"]) == 2
     assert f"no template 'fsdq'; there are {', '.join(NAMES)}" in capsys.readouterr().err

@@ -506,7 +506,7 @@ def test_a_warning_of_dcgm_is_no_fault() -> None:
         ("software", True),
     ],
 )
-def test_a_badly_set_up_node_is_told_from_a_broken_gpu(test: str, is_fault: bool) -> None:
+def test_a_badly_set_up_node_is_distinguished_from_a_broken_gpu(test: str, is_fault: bool) -> None:
     """DCGM 3 prints Fail for the warnings of its software tests. DCGM 4 has one software test, and prints Warn."""
     assert bool(dcgm((test, "Fail"), ("Error", PERSISTENCE))) is is_fault
 

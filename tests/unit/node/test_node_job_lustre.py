@@ -229,8 +229,8 @@ def test_files_written_during_the_export_are_exported_too(stage: Stage) -> None:
 
     stage.at_look = put
     stage.step(2, seconds=600)
-    told = "not deleted: 1 of 2 files of /data/fsx/results are not in S3, such as /data/fsx/results/x"
-    assert (stage.state.phase, stage.state.reason) == ("ready", told)
+    reason = "not deleted: 1 of 2 files of /data/fsx/results are not in S3, such as /data/fsx/results/x"
+    assert (stage.state.phase, stage.state.reason) == ("ready", reason)
     assert stage.fsx.calls[-1] == "mount /data/fsx" and "delete" not in stage.fsx.calls
 
 
@@ -378,16 +378,16 @@ def test_a_job_waits_until_it_exists_and_its_nodes_know_it(stage: Stage, monkeyp
     monkeypatch.setattr(slurm, "parts", lambda _: ["7", "8"])
     monkeypatch.setattr(staging, "as_user", lambda uid, gid, work: work() or True)
     job = staging.Job("7", parse(f"#!/bin/bash\n#BB_LUA use path=/data/fsx\n#BB_LUA folder path={folder}\n"), 1, 1)
-    told = []
+    progress = []
 
     def wait(_: float) -> None:
-        told.append(json.loads((folder / "staging.json").read_text()))
+        progress.append(json.loads((folder / "staging.json").read_text()))
         assert stage.file_system.users() == {"7"}
         stage.step()
         stage.fsx.ready()
 
     staging.wait_for(job, stage.file_system, wait)
-    assert told[0] == {"stage": "in", "path": "/data/fsx", "waits": True, "reason": ""}
+    assert progress[0] == {"stage": "in", "path": "/data/fsx", "waits": True, "reason": ""}
     for part in ("7", "8"):
         assert (stage.file_system.folder / "mounts" / part).read_text() == "/data/fsx\nfs-1.aws\nabc\n2.15\n"
     stage.file_system.leave({"7"})

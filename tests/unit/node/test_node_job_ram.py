@@ -78,20 +78,20 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
 
 def test_the_first_node_manages_and_waits_for_all_servers(node: Node) -> None:
     node.serve("train-1")
-    told = "management=train-1.test number=1"
+    arguments = "management=train-1.test number=1"
     assert node.calls() == ["leave management= number="] + [
-        f"{verb} {told}" for verb in ("management", "server", "list")
+        f"{verb} {arguments}" for verb in ("management", "server", "list")
     ]
     for_jobs.mount()
-    assert node.calls() == [f"client {told}"]
+    assert node.calls() == [f"client {arguments}"]
     assert (node.mount / ".gpucluster").is_dir()
 
 
 def test_the_others_only_serve_and_mount(node: Node) -> None:
     node.serve("train-2")
     for_jobs.mount()
-    told = "management=train-1.test number=2"
-    assert node.calls() == ["leave management= number=", f"server {told}", f"client {told}"]
+    arguments = "management=train-1.test number=2"
+    assert node.calls() == ["leave management= number=", f"server {arguments}", f"client {arguments}"]
 
 
 def test_no_node_continues_before_all_servers_run(node: Node) -> None:

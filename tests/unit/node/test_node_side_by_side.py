@@ -289,8 +289,8 @@ def test_every_waiting_thread_gets_the_error_of_a_dns_change() -> None:
 
     writer = dns.Writer(write)
     with ThreadPoolExecutor(8) as pool:
-        told = [pool.submit(writer.put, {name: "1"}) for name in "abcdefgh"]
-        assert [type(each.exception(20)) for each in told] == [KeyError] * 8
+        futures = [pool.submit(writer.put, {name: "1"}) for name in "abcdefgh"]
+        assert [type(each.exception(20)) for each in futures] == [KeyError] * 8
 
 
 def test_types_without_capacity_cost_one_call_each(world: World) -> None:

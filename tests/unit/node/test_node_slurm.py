@@ -191,7 +191,7 @@ def test_jobs_that_slurm_requeued_and_that_wait_for_their_begin_time() -> None:
         ("echo 'slurm_reconfigure error: Unspecified error' >&2; exit 1", slurm.SlurmError),
     ],
 )
-def test_a_call_without_an_answer_is_told_from_a_refused_one(
+def test_a_call_without_an_answer_is_distinguished_from_a_refused_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, kind: type[slurm.SlurmError]
 ) -> None:
     (tmp_path / "scontrol").write_text(f"#!/bin/sh\n{body}\n")
@@ -215,7 +215,7 @@ def failed_line(
     return "|".join((*fields, state.ljust(14), "train-2".ljust(4000), f"/home/ubuntu/{job}.sh".ljust(4000))) + "|"
 
 
-def test_jobs_that_failed_since_a_moment_are_told_from_those_that_were_cancelled() -> None:
+def test_jobs_that_failed_since_a_moment_are_distinguished_from_cancelled_ones() -> None:
     since = datetime(2026, 11, 25, 12, 0, 0).astimezone()
     before, after = "2026-11-25T11:59:59", "2026-11-25T12:00:07"
     lines = [

@@ -92,14 +92,14 @@ def test_a_job_gets_its_signal_at_once_and_is_requeued_before_the_end(node: Node
     node.job("7", "--signal=B:USR1@60")
     node.job("8", restarts=2)
     node.metadata[spot.END] = NOTICE
-    told = [DOWN, comment("7"), ["scancel", "--batch", "--signal=USR1", "7"], comment("8", 2)]
-    assert node.look(118) == told
+    commands = [DOWN, comment("7"), ["scancel", "--batch", "--signal=USR1", "7"], comment("8", 2)]
+    assert node.look(118) == commands
     assert node.look(113) == [], "once"
     assert node.look(40) == [["scontrol", "requeue", "incomplete", "7"], ["scontrol", "requeue", "incomplete", "8"]]
     assert node.look(35) == [], "once"
 
 
-def test_a_job_that_another_node_has_told_gets_no_second_signal(node: Node) -> None:
+def test_a_job_that_another_node_has_signalled_gets_no_second_signal(node: Node) -> None:
     node.job("7", "--signal=B:USR1@60", restarts=1)
     node.metadata[spot.END] = NOTICE
     node.shown["7"] = "JobId=7 JobName=x AdminComment=run 1: train-1 was lost: spot: … Restarts=1\n"

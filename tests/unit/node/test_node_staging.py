@@ -70,13 +70,13 @@ class Clock:
 
 
 def move(lfs: PlayedLfs, verb: str = "hsm_restore") -> tuple[Outcome, list[tuple[int, int]]]:
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     done: Callable[[hsm.State], bool] = (
         (lambda state: state.loaded) if verb == "hsm_restore" else (lambda state: state.exported)
     )
     clock = Clock()
-    moving = Transfer(verb, done, lambda *each: told.append(each), lfs, clock.sleep, clock.now)
-    return moving.of(list(lfs.flags)), told
+    moving = Transfer(verb, done, lambda *each: progress.append(each), lfs, clock.sleep, clock.now)
+    return moving.of(list(lfs.flags)), progress
 
 
 STATES = [
@@ -105,9 +105,9 @@ def test_odd_names_are_read() -> None:
 
 def test_only_what_is_released_is_loaded() -> None:
     lfs = PlayedLfs({"/fsx/a": RELEASED, "/fsx/b": EXPORTED, "/fsx/c": NEW, "/fsx/d": RELEASED})
-    outcome, told = move(lfs)
+    outcome, progress = move(lfs)
     assert (outcome.files, outcome.moved, outcome.failed) == (4, 2, {})
-    assert told == [(0, 2), (2, 2)]
+    assert progress == [(0, 2), (2, 2)]
     assert ("hsm_restore", 2) in lfs.calls
     assert move(lfs)[0].moved == 0
 
@@ -120,10 +120,10 @@ def test_new_and_changed_files_are_exported() -> None:
 
 def test_many_files_go_a_thousand_at_a_time() -> None:
     lfs = PlayedLfs({f"/fsx/{n}": RELEASED for n in range(2500)}, polls=2)
-    outcome, told = move(lfs)
+    outcome, progress = move(lfs)
     assert outcome.moved == 2500 and lfs.most_in_flight == transfer.IN_FLIGHT
     assert max(count for _, count in lfs.calls) == hsm.FILES_PER_CALL
-    assert [done for done, _ in told] == sorted(done for done, _ in told) and len(told) > 2
+    assert [done for done, _ in progress] == sorted(done for done, _ in progress) and len(progress) > 2
 
 
 def test_an_export_that_lustre_abandons_is_retried_and_then_named() -> None:
@@ -199,7 +199,7 @@ def result(folder: Path) -> tuple[int, str | None]:
 
 def test_complete_exports_leave_the_result(folder: Path) -> None:
     results.write(folder, "7", [results.Export("/fsx/out", Outcome(3, 2), "")])
-    assert json.loads((folder / "exports.json").read_text())["verdict"] == "complete"
+    assert json.loads((folder / "exports.json").read_text())["state"] == "complete"
     assert (folder / "log.txt").read_text() == "[0 train-1] hello\n[exports] 3 files of /fsx/out are in S3\n"
     assert result(folder) == (0, None)
     assert not (folder / "staging.json").exists()
@@ -211,7 +211,7 @@ def test_a_job_whose_exports_failed_has_failed(folder: Path) -> None:
     assert said == "2 of 3 files of /fsx/out did not reach S3, such as /fsx/out/b: Lustre gave up on it"
     results.write(folder, "7", [results.Export("/fsx/out", outcome, said)])
     report = json.loads((folder / "exports.json").read_text())
-    assert report["verdict"] == "incomplete" and report["exports"][0]["first_failed"][1]["file"] == "/fsx/out/c"
+    assert report["state"] == "incomplete" and report["exports"][0]["first_failed"][1]["file"] == "/fsx/out/c"
     assert result(folder) == (results.EXIT_CODE, said)
     assert f"[exports] error: {said}" in (folder / "log.txt").read_text()
 
@@ -263,10 +263,10 @@ def test_data_is_loaded_or_the_job_waits_with_the_reason(folder: Path, monkeypat
     for name in "ab":
         (mount / "data" / name).touch()
     lfs = PlayedLfs({f"{mount}/data/{name}": RELEASED for name in "ab"})
-    told: list[tuple[object, ...]] = []
+    progress: list[tuple[object, ...]] = []
     monkeypatch.setattr(staging, "Transfer", lambda *given, sleep: Transfer(*given, lfs, lambda _: None))
     monkeypatch.setattr(staging.checked, "__defaults__", (lambda _: True,))
-    monkeypatch.setattr(results, "progress", lambda place, *what: told.append(what))
+    monkeypatch.setattr(results, "progress", lambda place, *what: progress.append(what))
     monkeypatch.setattr(staging, "as_user", lambda uid, gid, work: work() is None)
 
     def load(path: str) -> str:
@@ -274,7 +274,7 @@ def test_data_is_loaded_or_the_job_waits_with_the_reason(folder: Path, monkeypat
         return staging.data_in(staging.Job("7", wanted, os.getuid(), os.getgid()), [str(mount)])
 
     assert load(f"{mount}/data") == ""
-    assert told[0] == ("in", f"{mount}/data", 0, 2) and told[-1][2:] == (2, 2)
+    assert progress[0] == ("in", f"{mount}/data", 0, 2) and progress[-1][2:] == (2, 2)
     assert not (folder / "staging.json").exists()
     assert load(f"{mount}/none") == f"{mount}/none does not exist"
     lfs.flags[f"{mount}/data/b"], lfs.broken[f"{mount}/data/b"] = RELEASED, "drop"

@@ -238,7 +238,7 @@ def test_an_error_that_says_nothing_about_the_request_is_repeated(
     volume.attach(CLUSTER, ABSENT)
 
 
-def test_an_error_about_the_request_is_told_at_once(played: Played) -> None:
+def test_an_error_about_the_request_is_raised_at_once(played: Played) -> None:
     played.ssm.add_client_error("get_parameter", "AccessDeniedException")
     with pytest.raises(ClientError, match="AccessDenied"):
         volume.attach(CLUSTER, ABSENT)

@@ -64,5 +64,5 @@ def test_the_page_of_commands_has_every_verb_and_no_other() -> None:
 
 
 def test_the_page_of_contexts_names_the_verbs_that_work_with_one() -> None:
-    told = (ROOT / "docs/contexts.md").read_text().partition("**These work:**")[2].partition("\n\n")[0]
-    assert set(re.findall(r"`([a-z-]+)`", told)) >= WITH_CONTEXT
+    paragraph = (ROOT / "docs/contexts.md").read_text().partition("**These work:**")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`([a-z-]+)`", paragraph)) >= WITH_CONTEXT

@@ -1,4 +1,5 @@
-"""No module imports itself through others, not even where import-linter does not look because folders do."""
+"""No module imports itself through others, not even where import-linter does not look because folders do, nor inside a
+function."""
 
 from __future__ import annotations
 
@@ -11,9 +12,6 @@ import grimp
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-WITHIN_FUNCTIONS = [("gpucluster.config.storage.fsx.updates", "gpucluster.config.storage.fsx")]
-"""Imports inside functions that close a circle. A section has the table of its updates, and a rule of that table asks
-whether a file system is such a section."""
 
 
 def skipped(file: str) -> set[str]:
@@ -37,10 +35,6 @@ def circle(imports: Mapping[str, Set[str]]) -> list[str]:
 def imports_of(room: str) -> Mapping[str, Set[str]]:
     """What the modules of the room import of each other, without imports for types alone."""
     graph = grimp.build_graph(room.partition(".")[0], exclude_type_checking_imports=True, cache_dir=None)
-    for importer, imported in WITHIN_FUNCTIONS:
-        if importer.startswith(f"{room}."):
-            assert graph.direct_import_exists(importer=importer, imported=imported), f"{importer} -> {imported} is gone"
-            graph.remove_import(importer=importer, imported=imported)
     inside = {room, *graph.find_descendants(room)}
     return {each: graph.find_modules_directly_imported_by(each) & inside for each in inside}
 

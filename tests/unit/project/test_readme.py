@@ -15,13 +15,16 @@ from gpucluster.layout import expand
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "README.md").read_text()
-PRICES = re.findall(r"^\| \[[^]]+\]\(([^)]+\.yaml)\) \|[^|]*\| ([0-9.]+) \| ([0-9.]+) \|$", TEXT, re.MULTILINE)
+PRICES = re.findall(r"^\| \[[^]]+\]\(([^)]+\.yaml)\) \|[^|]*\| ([^|]+) \| ([^|]+) \|$", TEXT, re.MULTILINE)
 
 
 @pytest.mark.parametrize(("file", "always", "at_most"), PRICES)
 def test_an_hour_of_an_example_costs_what_readme_says(file: str, always: str, at_most: str) -> None:
-    bill = plan.bill(expand(load(ROOT / file)))
-    assert (f"{bill.usd_per_hour_min:.2f}", f"{bill.usd_per_hour_max:.2f}") == (always, at_most)
+    cluster = load(ROOT / file)
+    bill = plan.bill(expand(cluster))
+    more = " + FSx" if cluster.lustre else ""  # its price depends on its size, and is no instance type's
+    assert (f"{bill.usd_per_hour_min:.2f}{more}", f"{bill.usd_per_hour_max:.2f}{more}") == (always, at_most)
+    assert all(each.mount in bill.not_included for each in cluster.lustre)
 
 
 def test_every_example_but_the_reference_has_its_price() -> None:

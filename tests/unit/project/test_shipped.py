@@ -27,7 +27,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("noted", "told", "local"),
+    ("noted", "requirement", "local"),
     [
         ({"url": "file:///a%20b/gpucluster-1.whl"}, "/a b/gpucluster-1.whl[cdk]", "/a b/gpucluster_localcloud-1.whl"),
         (
@@ -45,13 +45,13 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ],
 )
 def test_a_hint_names_what_was_installed_from(
-    noted: dict[str, object] | None, told: str, local: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    noted: dict[str, object] | None, requirement: str, local: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     text = json.dumps(noted) if noted else None
     found = SimpleNamespace(version="1.2", read_text=lambda name: text)
     monkeypatch.setattr(metadata, "distribution", lambda name: found)
     installed(monkeypatch, tmp_path)
-    assert shipped.how_to_install("cdk") == f"pip install '{told}'"
+    assert shipped.how_to_install("cdk") == f"pip install '{requirement}'"
     assert shipped.how_to_install_local_cloud() == f"pip install '{local}'"
 
 
@@ -101,10 +101,10 @@ def test_the_command_line_is_fetched_once(monkeypatch: pytest.MonkeyPatch, tmp_p
     made = "import pathlib; p = pathlib.Path('node_modules/aws-cdk/bin'); p.mkdir(parents=True); (p / 'cdk').touch()"
     made += "; assert pathlib.Path('package-lock.json').exists()"
     monkeypatch.setattr(cdk, "_npm", lambda: [sys.executable, "-c", made])
-    told: list[str] = []
-    cdk.fetch(told.append)
-    cdk.fetch(told.append)
-    assert told == [f"downloading the CDK command line, aws-cdk 2.1148.1, once, into {cdk.folder()}"]
+    messages: list[str] = []
+    cdk.fetch(messages.append)
+    cdk.fetch(messages.append)
+    assert messages == [f"downloading the CDK command line, aws-cdk 2.1148.1, once, into {cdk.folder()}"]
     assert [path.name for path in (tmp_path / "cache" / "cdk").iterdir()] == ["2.1148.1"]
 
 

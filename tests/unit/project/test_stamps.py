@@ -49,7 +49,7 @@ class Project:
 
     def why(self) -> str:
         """It is stale, and this is the reason."""
-        found = stamps.verdict(self.root, self.test_file)
+        found = stamps.state(self.root, self.test_file)
         assert found.stale
         return found.why
 
@@ -65,7 +65,7 @@ def test_a_file_without_a_stamp_is_run(project: Project) -> None:
 
 
 def test_a_file_whose_stamp_fits_is_left_out_and_says_when_it_passed(project: Project) -> None:
-    found = stamps.verdict(project.stamped().root, project.test_file)
+    found = stamps.state(project.stamped().root, project.test_file)
     assert not found.stale
     assert re.fullmatch(r"passed 20\d\d-\d\d-\d\d \d\d:\d\d at no commit in 61 s", found.why)
 
@@ -74,7 +74,7 @@ def test_the_commit_is_named(project: Project) -> None:
     who = ["-c", "user.name=x", "-c", "user.email=x"]
     for words in (["add", "."], [*who, "commit", "--quiet", "--message=x"]):
         subprocess.run(["git", *words], cwd=project.root, check=True)
-    assert re.search(r"at [0-9a-f]{7,} in", stamps.verdict(project.stamped().root, project.test_file).why)
+    assert re.search(r"at [0-9a-f]{7,} in", stamps.state(project.stamped().root, project.test_file).why)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_stamp_of_more_subjects_than_the_file_names_does_not_fit(project: Proj
 def test_ignored_files_are_no_subjects(project: Project) -> None:
     project.test_file.write_text(TESTS.replace("locks/*.txt", "locks/*"))
     (project.stamped().root / "locks/x.log").write_text("noise")
-    assert not stamps.verdict(project.root, project.test_file).stale
+    assert not stamps.state(project.root, project.test_file).stale
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_files_in_subfolders_are_selected_and_stamped(project: Project) -> None:
     assert (deeper.parent / "stamps/test_deeper.json").is_file()
     project.run("--nightly=stale").assert_outcomes(passed=3)
     deeper.write_text(TESTS + "\n")
-    assert stamps.verdict(project.root, deeper).why.endswith(": tests/nightly/jobs/test_deeper.py")
+    assert stamps.state(project.root, deeper).why.endswith(": tests/nightly/jobs/test_deeper.py")
 
 
 def test_a_run_lists_skipped_files_with_reasons(project: Project) -> None:
@@ -176,7 +176,7 @@ def test_a_run_lists_skipped_files_with_reasons(project: Project) -> None:
 
 def test_workers_take_the_same_files_and_their_passes_are_stamped(project: Project) -> None:
     project.run("--nightly=stale", "--stamp", "-p", "xdist", "--numprocesses=2").assert_outcomes(passed=3)
-    assert not stamps.verdict(project.root, project.test_file).stale
+    assert not stamps.state(project.root, project.test_file).stale
     project.run("--nightly=stale", "-p", "xdist", "--numprocesses=2").assert_outcomes(passed=1)
 
 

@@ -120,6 +120,6 @@ def test_each_machine_gets_its_beegfs_role(tmp_path: Path, scope: str, head: str
     assert found == {name: [role] for name, role in roles.items()}
 
 
-def test_node_programs_are_told_the_servers(tmp_path: Path) -> None:
+def test_node_programs_get_the_servers(tmp_path: Path) -> None:
     assert json.loads(bundle(tmp_path)["beegfs.json"])["servers"] == ["train-1", "train-2"]
     assert json.loads(bundle(tmp_path, scope="job")["beegfs.json"])["servers"] == []

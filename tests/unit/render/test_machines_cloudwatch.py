@@ -35,7 +35,7 @@ def test_much_is_sent_in_several_calls(agent: ModuleType, monkeypatch: pytest.Mo
     assert list(agent._batches(io.BytesIO(b"1\n2\n3\n"))) == [["1", "2"], ["3"]]
 
 
-def test_a_pattern_follows_all_files_only_when_told(agent: ModuleType, tmp_path: Path) -> None:
+def test_a_pattern_follows_all_files_only_on_request(agent: ModuleType, tmp_path: Path) -> None:
     for name in ("1.txt", "2.txt"):
         (tmp_path / name).write_text(name)
     entry = {"file_path": str(tmp_path / "*.txt")}

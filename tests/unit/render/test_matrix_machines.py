@@ -68,7 +68,7 @@ OBSOLETE = {"FI_PROVIDER", "FI_EFA_USE_DEVICE_RDMA", "FI_EFA_FORK_SAFE", "RDMAV_
 
 @pytest.mark.parametrize("type_", INSTANCE_TYPES.values(), ids=lambda each: each.name)
 def test_jobs_get_few_variables(type_: InstanceType) -> None:
-    told = software.job_environment(type_)
-    assert not told.keys() & OBSOLETE
-    assert bool(told) == bool(type_.gpus)
-    assert ("NCCL_SHM_USE_CUDA_MEMCPY" in told) == (type_.gpu_model in ("a10g", "l4"))
+    variables = software.job_environment(type_)
+    assert not variables.keys() & OBSOLETE
+    assert bool(variables) == bool(type_.gpus)
+    assert ("NCCL_SHM_USE_CUDA_MEMCPY" in variables) == (type_.gpu_model in ("a10g", "l4"))

@@ -37,7 +37,7 @@ def made(template_of: Callable[[str], Template]) -> Template:
 def calls(**tags: str) -> Iterator[Call]:
     """What the head's program asks FSx for, of a file system with other tags if any are given."""
     (storage,) = loads(TEXT).lustre_with_jobs
-    asked = lustre_requests.parameter(storage, "Mine", lustre_requests.Places("subnet-1", "sg-1", "arn:log", None))
+    asked = lustre_requests.parameter(storage, "Mine", lustre_requests.Resources("subnet-1", "sg-1", "arn:log", None))
     mine = {tag["Key"]: tag["Value"] for tag in asked["request"]["Tags"]} | tags
     theirs = {"Tags": [{"Key": key, "Value": value} for key, value in mine.items()]}
     arn = f"arn:aws:fsx:us-east-1:{clients.ACCOUNT_ID}:file-system/fs-1"

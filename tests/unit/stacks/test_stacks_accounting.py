@@ -77,7 +77,7 @@ def test_its_subnets_are_in_two_zones(template: Template) -> None:
 @pytest.mark.parametrize(
     ("on_delete", "policy"), [("delete", "Delete"), ("snapshot", "Snapshot"), ("retain", "Snapshot")]
 )
-def test_it_ends_with_a_snapshot_unless_told_otherwise(template_of: TemplateOf, on_delete: str, policy: str) -> None:
+def test_a_snapshot_remains_unless_on_delete_is_delete(template_of: TemplateOf, on_delete: str, policy: str) -> None:
     database = only(template_of(ON_RDS.replace("ON_DELETE", on_delete)), "AWS::RDS::DBInstance")
     assert (database["DeletionPolicy"], database["UpdateReplacePolicy"]) == (policy, "Snapshot")
 

@@ -1,4 +1,4 @@
-"""A file system that lives with jobs: what the stack makes for it, and what the head node is told to ask FSx for."""
+"""A file system that lives with jobs: what the stack makes for it, and what the head node asks FSx for."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def of_type(template: Template, *types: str) -> Iterator[dict[str, Any]]:
     return (each["Properties"] for each in template["Resources"].values() if each["Type"] in types)
 
 
-def told(template: Template) -> dict[str, Any]:
+def parameter_of(template: Template) -> dict[str, Any]:
     """The parameter; what only CloudFormation knows stands as ${LogicalId}."""
     (found,) = (each for each in of_type(template, "AWS::SSM::Parameter") if "/storage/" in each["Name"])
     assert found["Name"] == "/gpucluster/Mine/storage/scratch-burst"
@@ -75,7 +75,7 @@ def tags(properties: dict[str, Any]) -> dict[str, str]:
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS)
 def test_the_head_asks_for_what_cloudformation_would(template_of: TemplateOf, deployment: str) -> None:
-    parameter = told(template_of(text(deployment)))
+    parameter = parameter_of(template_of(text(deployment)))
     (system,) = of_type(template_of(that_stays(deployment)), FSX[0])
     wanted = flattened(system)
     assert tags(parameter["request"]) == tags(wanted) == {"Name": "Mine-scratch-burst", "gpucluster:cluster": "Mine"}
@@ -89,7 +89,7 @@ def test_the_head_asks_for_what_cloudformation_would(template_of: TemplateOf, de
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS)
 def test_boto3_takes_both_calls(template_of: TemplateOf, deployment: str) -> None:
-    parameter = told(template_of(text(deployment)))
+    parameter = parameter_of(template_of(text(deployment)))
     model = botocore.session.get_session().get_service_model("fsx")
     calls = [("CreateFileSystem", parameter["request"])]
     calls += [("CreateDataRepositoryAssociation", {"FileSystemId": SYSTEM, **link}) for link in parameter["links"]]
@@ -102,8 +102,8 @@ def test_boto3_takes_both_calls(template_of: TemplateOf, deployment: str) -> Non
         assert given == misspelt or "Unknown parameter" in ParamValidator().validate(misspelt, shape).generate_report()
 
 
-def test_nodes_are_told_how_long_it_lives_and_not_where_it_is(template_of: TemplateOf) -> None:
-    parameter = told(template_of(text("persistent-2 with EFA")))
+def test_nodes_know_how_long_it_lives_and_not_where_it_is(template_of: TemplateOf) -> None:
+    parameter = parameter_of(template_of(text("persistent-2 with EFA")))
     assert set(parameter) == {"type", "mount", "lifetime", "efa", "version", "request", "links"}
     assert (parameter["lifetime"], parameter["efa"], parameter["version"]) == ("jobs", True, "2.15")
     (mount,) = render.storage(loads(text("scratch-2")))["mounts"]
@@ -127,7 +127,7 @@ def test_the_check_knows_how_long_the_parameter_is(template_of: TemplateOf) -> N
     """With the names that AWS gives, whose lengths it knows, in the places of ${LogicalId}."""
     config = loads(text("persistent-2"))
     (storage,) = config.lustre_with_jobs
-    value = told(template_of(text("persistent-2")))
+    value = parameter_of(template_of(text("persistent-2")))
     value["request"]["SubnetIds"] = ["subnet-0123456789abcdef0"]
     value["request"]["SecurityGroupIds"] = ["sg-0123456789abcdef0"]
     log = value["request"]["LustreConfiguration"]["LogConfiguration"]

@@ -223,11 +223,11 @@ def test_a_budget_counts_the_clusters_tag(template_of: TemplateOf) -> None:
     assert data["CostFilters"] == {"TagKeyValue": ["user:gpucluster:cluster$Mine"]}
     assert (data["BudgetType"], data["TimeUnit"]) == ("COST", "MONTHLY")
     assert data["BudgetLimit"] == {"Amount": 500000, "Unit": "USD"}
-    told = [
+    notifications = [
         (each["Notification"]["NotificationType"], each["Notification"]["Threshold"])
         for each in budget["NotificationsWithSubscribers"]
     ]
-    assert told == [("ACTUAL", 50), ("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100)]
+    assert notifications == [("ACTUAL", 50), ("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100)]
 
 
 def test_a_budget_with_other_subscribers_has_another_name(template_of: TemplateOf) -> None:

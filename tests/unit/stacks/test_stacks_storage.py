@@ -336,7 +336,7 @@ def test_servers_and_clients_read_the_secret(stored: Template, role: str) -> Non
         ),
     ],
 )
-def test_nodes_are_told_what_to_mount(stored: Template, name: str, wanted: dict[str, Any]) -> None:
+def test_each_parameter_says_what_nodes_mount(stored: Template, name: str, wanted: dict[str, Any]) -> None:
     found = parameter(stored, name)
     assert {key: found[key] for key in wanted} == wanted
 

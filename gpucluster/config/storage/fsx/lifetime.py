@@ -72,13 +72,13 @@ def jobs_fits_parameter(storage: FsxLustre, path: Path, config: ClusterConfig) -
 def _length(storage: FsxLustre, config: ClusterConfig) -> int:
     """Its length, with the longest possible values for those that only a deployment knows."""
     arn = f"arn:{partition_of(config.region)}:logs:{config.region}:{'0' * 12}:log-group"
-    places = requests.Places(
+    resources = requests.Resources(
         subnet_id="subnet-" + "0" * 17,
         group_id="sg-" + "0" * 17,
         log_group_arn=f"{arn}:/aws/fsx/{config.name}{storage.mount}",
         key_arn=config.security.kms_key_arn,
     )
-    asked = requests.parameter(storage, config.name, places)
+    asked = requests.parameter(storage, config.name, resources)
     value = {"type": storage.type, "mount": storage.mount, **asked}
     return len(json.dumps(value, separators=(",", ":")))
 

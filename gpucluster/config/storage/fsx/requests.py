@@ -15,8 +15,8 @@ Request = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Places:
-    """The values that only a deployment knows."""
+class Resources:
+    """The cluster's resources that a file system uses: only a deployment knows their IDs."""
 
     subnet_id: str
     group_id: str
@@ -25,7 +25,7 @@ class Places:
     """The customer's key; None if FSx's own key encrypts."""
 
 
-def parameter(storage: FsxLustre, cluster: str, places: Places) -> Request:
+def parameter(storage: FsxLustre, cluster: str, resources: Resources) -> Request:
     """`request`: for CreateFileSystem; `links`: for CreateDataRepositoryAssociation, in order. The caller adds a token
     and the file system's id."""
     tags = _tags(storage, cluster)
@@ -33,31 +33,31 @@ def parameter(storage: FsxLustre, cluster: str, places: Places) -> Request:
         "lifetime": storage.lifetime,
         "efa": storage.efa,
         "version": lustre.VERSION,
-        "request": {**_request(storage, places), "Tags": tags},
+        "request": {**_request(storage, resources), "Tags": tags},
         "links": [{**_link(each), "Tags": tags} for each in storage.data_repositories],
     }
 
 
-def _request(storage: FsxLustre, places: Places) -> Request:
+def _request(storage: FsxLustre, resources: Resources) -> Request:
     # FSx encrypts scratch file systems with its own key
-    key = {"KmsKeyId": places.key_arn} if places.key_arn and lustre.persistent(storage) else {}
+    key = {"KmsKeyId": resources.key_arn} if resources.key_arn and lustre.persistent(storage) else {}
     return {
         "FileSystemType": "LUSTRE",
         "FileSystemTypeVersion": lustre.VERSION,
         "StorageType": "SSD",
         "StorageCapacity": storage.capacity_gib,
-        "SubnetIds": [places.subnet_id],
-        "SecurityGroupIds": [places.group_id],
+        "SubnetIds": [resources.subnet_id],
+        "SecurityGroupIds": [resources.group_id],
         **key,
-        "LustreConfiguration": _configuration(storage, places),
+        "LustreConfiguration": _configuration(storage, resources),
     }
 
 
-def _configuration(storage: FsxLustre, places: Places) -> Request:
+def _configuration(storage: FsxLustre, resources: Resources) -> Request:
     found: Request = {
         "DeploymentType": lustre.deployment_type(storage),
         "DataCompressionType": storage.compression.upper(),
-        "LogConfiguration": {"Level": lustre.LOG_LEVEL, "Destination": places.log_group_arn},
+        "LogConfiguration": {"Level": lustre.LOG_LEVEL, "Destination": resources.log_group_arn},
     }
     throughput = lustre.throughput_mbps_per_tib(storage)
     if throughput is not None:

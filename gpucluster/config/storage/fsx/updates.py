@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from gpucluster.config.outcome import Difference, Outcome, Rule, added_or_removed, by_rule, in_place, nothing, refused
 from gpucluster.config.storage.mount import ON_DELETE, Step
@@ -19,11 +19,9 @@ _RELINK = "remove the entry and run `up`; then add it with the new address, and 
 
 
 def _deployed(difference: Difference, step: Step) -> FsxLustre | None:
-    """None if the mount had another kind of storage."""
-    from gpucluster.config.storage.fsx import FsxLustre
-
+    """None if the mount had another kind of storage. Its class cannot be imported here: it imports this module."""
     named = (each for each in step.old.mounts if each.mount == difference.entries[0])
-    return next((each for each in named if isinstance(each, FsxLustre)), None)
+    return next((cast("FsxLustre", each) for each in named if each.type == "fsx-lustre"), None)
 
 
 def _with_jobs(difference: Difference, step: Step) -> bool:

@@ -1,4 +1,4 @@
-"""How a guest is started and told apart: argv, control groups, roots, exports, leftovers."""
+"""How guests are started and distinguished: argv, control groups, roots, exports, leftovers."""
 
 from __future__ import annotations
 

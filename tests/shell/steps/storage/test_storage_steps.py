@@ -133,7 +133,7 @@ def efs(mount: str = "/efs") -> dict[str, Any]:
     return {"mount": mount, "type": "efs", "dns_name": EFS_DNS, "for_everybody": ["/"]}
 
 
-def verdict(done: subprocess.CompletedProcess[str]) -> str:
+def last_error(done: subprocess.CompletedProcess[str]) -> str:
     assert done.returncode == 1, done.stdout
     return next(line for line in done.stdout.splitlines() if line.startswith("REPORTED "))
 
@@ -204,7 +204,7 @@ def test_a_kernel_without_a_client_ends_the_boot_with_the_reason(node: Node, nam
     for command, body in commands.items():
         node.machine.command(command, body)
     node.has(fsx())
-    assert why in verdict(node.run("lustre_client"))
+    assert why in last_error(node.run("lustre_client"))
 
 
 @pytest.mark.parametrize("name", CLIENT_REFUSED)
@@ -252,7 +252,7 @@ def test_a_mount_that_stays_refused_ends_the_boot_with_the_reason(node: Node, na
         node.machine.command(command, body)
     node.has(fsx())
     done = node.run("storage_mounts")
-    assert verdict(done)
+    assert last_error(done)
     said = done.stderr.replace(str(node.root), "").splitlines()[-1]
     assert said.startswith(why) and len(said) <= 150, "a longer one would be cut"
     assert len(node.asked("mount")) == 6
@@ -279,14 +279,14 @@ def test_efs_is_mounted_through_tls_and_each_has_its_own_tunnel(node: Node) -> N
 
 
 def test_the_head_publishes_only_file_systems_that_it_has_mounted(head: Node) -> None:
-    told = head.root / "home/gpucluster/storage.json"
+    published_file = head.root / "home/gpucluster/storage.json"
     head.has(fsx())
     head.machine.command("mount", "exit 32")
     assert head.run("storage_mounts").returncode == 1
-    assert not told.exists()
+    assert not published_file.exists()
     head.machine.command("mount", 'touch "$ROOT/mounted/$(tr / _ <<<${!#})"')
     assert head.run("storage_mounts").returncode == 0
-    assert json.loads(told.read_text()) == json.loads((head.root / "found.json").read_text())
+    assert json.loads(published_file.read_text()) == json.loads((head.root / "found.json").read_text())
 
 
 def test_file_systems_removed_from_the_cluster_are_unmounted(head: Node) -> None:
@@ -309,7 +309,7 @@ def test_a_file_system_in_use_is_not_unmounted_by_force(head: Node) -> None:
     head.run("storage_mounts").check_returncode()
     head.has()
     head.machine.command("umount", "echo target is busy >&2; exit 32")
-    assert "/fsx is in use and cannot be unmounted" in verdict(head.run("storage_mounts"))
+    assert "/fsx is in use and cannot be unmounted" in last_error(head.run("storage_mounts"))
     assert head.fstab() == [LUSTRE_LINE]
 
 
@@ -374,7 +374,7 @@ def test_lustre_does_not_silently_fall_back_to_tcp(node: Node, name: str) -> Non
     setup.parent.mkdir(parents=True)
     setup.write_text("true\n")
     node.has(fsx(efa=True))
-    assert why in verdict(node.run("lustre_efa"))
+    assert why in last_error(node.run("lustre_efa"))
 
 
 @pytest.mark.parametrize(

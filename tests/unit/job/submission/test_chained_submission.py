@@ -1,4 +1,4 @@
-"""Chained jobs on their way through the head node's script, and what a stand-in for sbatch is told."""
+"""Chained jobs on their way through the head node's script, and the options that a stand-in for sbatch gets."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def options(head: Path) -> list[str]:
     return (head / "sbatched").read_text().splitlines()[-1].split()
 
 
-def test_slurm_is_told_to_wait_for_the_run_that_makes_the_output(head: Path) -> None:
+def test_a_job_waits_in_slurm_for_the_run_that_makes_the_output(head: Path) -> None:
     submit(head, "p", **PREPARE)
     done = submit(head, "t", **TRAIN)
     assert done.waits == (Wait("41", True, "the task demo/prepare"),)
@@ -245,8 +245,8 @@ def finish(head: Path, last: dict, *codes: int) -> None:
 
 
 def test_a_pipeline_is_submitted_as_one_and_shown_as_a_tree(head: Path, pipeline) -> None:
-    code, told, last = pipeline()
-    assert (code, told) == (0, [
+    code, lines, last = pipeline()
+    assert (code, lines) == (0, [
         "demo",
         "└── prepare: job 41 submitted",
         "    └── train: job 42 submitted",
@@ -263,9 +263,9 @@ def test_a_pipeline_continues_where_it_failed(head: Path, pipeline) -> None:
     _, _, first = pipeline()
     finish(head, first, 0, 1)
     state(head, "43", "CANCELLED", first["jobs"][2]["folder"].rpartition("/")[2])
-    _, told, again = pipeline()
+    _, lines, again = pipeline()
     assert hows(again) == [("prepare", "41", "skipped"), ("train", "44", "submitted"), ("evaluate", "45", "submitted")]
-    assert "└── prepare: job 41 succeeded with the same code and inputs: skipped" in told
+    assert "└── prepare: job 41 succeeded with the same code and inputs: skipped" in lines
     assert hows(pipeline()[2]) == [
         ("prepare", "41", "skipped"),
         ("train", "44", "queued"),
@@ -284,8 +284,8 @@ def test_a_job_refused_in_the_middle_leaves_the_others_queued_and_is_reported(he
     sbatch = (head / "bin/sbatch").read_text()
     refuses = 'case "$*" in *train-*) echo "sbatch: error: Job violates accounting policy" >&2; exit 1;; esac\n'
     (head / "bin/sbatch").write_text(sbatch.replace("cd ", refuses + "cd ", 1))
-    code, told, _ = pipeline()
-    assert (code, told) == (2, [
+    code, lines, _ = pipeline()
+    assert (code, lines) == (2, [
         "error: train: Slurm rejected the job: Job violates accounting policy; queued: prepare (job 41); "
         "not submitted: train, evaluate",
         "hint: run the same command again: it submits only jobs that are neither queued nor completed",
@@ -296,11 +296,11 @@ def test_a_job_refused_in_the_middle_leaves_the_others_queued_and_is_reported(he
 
 def test_errors_found_offline_stop_a_pipeline_before_its_first_job(head: Path, pipeline) -> None:
     (head / "code/evaluate.py").unlink()
-    code, told, _ = pipeline()
-    assert (code, "error: evaluate: command: no file evaluate.py in the workdir code" in told[0]) == (2, True)
+    code, lines, _ = pipeline()
+    assert (code, "error: evaluate: command: no file evaluate.py in the workdir code" in lines[0]) == (2, True)
     assert not (head / "sbatched").exists()
-    code, told, _ = pipeline("--nodes", "3")
-    assert (code, told[0]) == (2, "error: --nodes is for a single job, and pipeline.yaml has several")
+    code, lines, _ = pipeline("--nodes", "3")
+    assert (code, lines[0]) == (2, "error: --nodes is for a single job, and pipeline.yaml has several")
 
 
 def test_a_pipelines_scripts_without_a_cluster(pipeline, capsys: pytest.CaptureFixture[str]) -> None:
@@ -315,8 +315,8 @@ def test_a_pipeline_warns_as_its_jobs_alone_would_and_once(head: Path, pipeline)
     text = PIPELINE.replace("{workdir: code}", "{workdir: code, env: {HF_TOKEN: x}}")
     (head / "pipeline.yaml").write_text(text)
     (head / "code" / "out").symlink_to(head / "bin")
-    code, told, _ = pipeline()
-    warned = [line for line in told if line.startswith("warning: ")]
+    code, lines, _ = pipeline()
+    warned = [line for line in lines if line.startswith("warning: ")]
     assert (code, len(warned)) == (0, 2)
     assert warned[0].startswith("warning: --env HF_TOKEN: everybody on the cluster can read its value")
     assert warned[1] == f"warning: the link out -> {head}/bin points outside the workdir: only the link is uploaded"
@@ -325,5 +325,7 @@ def test_a_pipeline_warns_as_its_jobs_alone_would_and_once(head: Path, pipeline)
 def test_a_pipelines_dry_run_warns_of_what_a_submission_refuses(head: Path, pipeline, capsys) -> None:
     (head / "code" / "evaluate.py").unlink()
     assert main(["submit", "pipeline.yaml", "--dry-run"]) == 0
-    told = "warning: command: no file evaluate.py in the workdir code, which is all that nodes get from this machine\n"
-    assert capsys.readouterr().err == told
+    warning = (
+        "warning: command: no file evaluate.py in the workdir code, which is all that nodes get from this machine\n"
+    )
+    assert capsys.readouterr().err == warning

@@ -46,9 +46,9 @@ def digest(folder: Path) -> str:
 
 
 def upload(found: inputs.Input, copied=copy) -> list[str]:
-    told: list[str] = []
-    inputs.upload(InProcessRemote(), found, copied, told.append)
-    return told
+    messages: list[str] = []
+    inputs.upload(InProcessRemote(), found, copied, messages.append)
+    return messages
 
 
 def test_an_inputs_name_depends_only_on_file_names_and_content(data: Path, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_requirements_file_as_pip_reads_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "listed"),
     [
         ({"with": ("torchvision",)}, "torchvision"),
         ({"setup": ("pip install .",)}, "setup: pip install ."),
@@ -60,7 +60,7 @@ def test_a_requirements_file_as_pip_reads_it(tmp_path):
     ],
 )
 def test_a_dry_run_names_the_packages_and_their_environment(
-    tmp_path, monkeypatch, capsys, more: dict[str, tuple[str, ...]], told: str
+    tmp_path, monkeypatch, capsys, more: dict[str, tuple[str, ...]], listed: str
 ) -> None:
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     (tmp_path / "train.py").touch()
@@ -68,7 +68,7 @@ def test_a_dry_run_names_the_packages_and_their_environment(
     words = [word for key, values in more.items() for value in values for word in (f"--{key}", value)]
     assert main(["submit", *words, "--dry-run", "--", "python", "train.py"]) == 0
     out, err = capsys.readouterr()
-    assert err == f"packages on top of the environment torch: {told}\n"
+    assert err == f"packages on top of the environment torch: {listed}\n"
     assert out.startswith("#!/usr/bin/env bash\n")
 
 
@@ -126,7 +126,7 @@ def test_several_packages_in_one_word_are_refused_with_how_to_write_them(tmp_pat
         asked(tmp_path, requirements=["tensorboard,tqdm"])
     assert (
         caught.value.hint
-        == "give each package alone: --with tensorboard --with tqdm, or [tensorboard, tqdm] in job.yaml"
+        == "give each package separately: --with tensorboard --with tqdm, or [tensorboard, tqdm] in job.yaml"
     )
 
 
@@ -206,7 +206,7 @@ def test_the_key_depends_on_a_folder_of_wheels_too(tmp_path):
     assert keys[0] != keys[1]
 
 
-def test_what_cannot_be_built_is_told_by_its_python_error():
+def test_a_failed_build_is_reported_by_its_python_error():
     # pip 24.0: pip install --dry-run flash-attn, without torch in the build environment
     lines = """\
         File "<string>", line 22, in <module>
@@ -237,8 +237,8 @@ def test_torchaudio_before_2_11_is_that_of_the_environments_torch(torch, line):
 
 def test_the_files_of_the_jobs_folder(tmp_path):
     files = asked(tmp_path, requirements=["timm"], setup="apt moo\n").files()
-    told = json.loads(files["packages/asked.json"].text)
-    assert told["environment"] == "/home/gpucluster/envs/torch" and len(told["key"]) == 16
+    content = json.loads(files["packages/asked.json"].text)
+    assert content["environment"] == "/home/gpucluster/envs/torch" and len(content["key"]) == 16
     assert files["packages/requirements.txt"].text == "timm\n"
     assert files["packages/setup.sh"].text.endswith("\napt moo\n\n")
 

@@ -350,9 +350,9 @@ def test_following_shows_the_pending_reason_and_ends_with_the_job(cluster, workd
     command(cluster / "bin" / "squeue", script + f" *) echo '{line % ('COMPLETED', 'train-1', 'None')}';; esac")
     (cluster / "jobs" / "digits-1" / "log.txt").write_text("[0 train-1] one\n[0 train-1] two\n")
     command(cluster / "bin" / "sinfo", "echo 'train-2|train|down#|x|step=mpi line=5: no mpirun; next try in 300 s'")
-    told = []
-    assert list(jobs.follow(InProcessRemote(), "42", told.append)) == ["[0 train-1] one", "[0 train-1] two"]
-    assert told == [
+    messages = []
+    assert list(jobs.follow(InProcessRemote(), "42", messages.append)) == ["[0 train-1] one", "[0 train-1] two"]
+    assert messages == [
         "job 42 is pending: it is next in the queue; its nodes are busy or starting; "
         "train-2: step=mpi line=5: no mpirun; next try in 300 s",
         "job 42 runs on train-1",

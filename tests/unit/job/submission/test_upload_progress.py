@@ -7,16 +7,16 @@ from gpucluster.submission.upload import LARGE_BYTES, Progress, in_words
 
 
 def progress(total: int, *moments: float) -> tuple[Progress, list[str]]:
-    told: list[str] = []
+    messages: list[str] = []
     clock = iter(moments)
-    return Progress(total, told.append, lambda: next(clock)), told
+    return Progress(total, messages.append, lambda: next(clock)), messages
 
 
-def test_a_large_upload_is_told_every_few_seconds_and_at_its_end() -> None:
-    call, told = progress(40 * 2**20, 0, 2, 6, 6, 8, 9)
+def test_a_large_upload_is_reported_every_few_seconds_and_at_its_end() -> None:
+    call, messages = progress(40 * 2**20, 0, 2, 6, 6, 8, 9)
     for sent in (10, 20, 30, 40):
         call(sent * 2**20)
-    assert told == [
+    assert messages == [
         "uploading the job's files: 40.0 MiB, compressed",
         "uploaded 20.0 MiB of 40.0 MiB",
         "uploaded 40.0 MiB of 40.0 MiB",
@@ -24,9 +24,9 @@ def test_a_large_upload_is_told_every_few_seconds_and_at_its_end() -> None:
 
 
 def test_a_small_one_is_silent() -> None:
-    call, told = progress(LARGE_BYTES, 0)
+    call, messages = progress(LARGE_BYTES, 0)
     call(LARGE_BYTES)
-    assert told == []
+    assert messages == []
 
 
 def test_sizes_in_words() -> None:
@@ -37,9 +37,9 @@ def test_sizes_in_words() -> None:
 
 def test_input_is_sent_in_pieces() -> None:
     pieces: list[bytes] = []
-    told: list[int] = []
+    sent_bytes: list[int] = []
     data = bytes(range(256)) * 2500
-    streams.send(pieces.append, data, told.append)
+    streams.send(pieces.append, data, sent_bytes.append)
     assert b"".join(pieces) == data
     assert max(map(len, pieces)) == streams._PIECE
-    assert told == [262144, 524288, 640000]
+    assert sent_bytes == [262144, 524288, 640000]

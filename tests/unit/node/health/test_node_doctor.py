@@ -102,17 +102,17 @@ def test_while_dcgm_runs_the_node_is_drained_with_the_reason(
     played: Slurm, monkeypatch: pytest.MonkeyPatch, dcgmi: str, skipped: str
 ) -> None:
     reasons = list[str]()
-    told = diagnosed(played, monkeypatch, dcgmi, lambda: reasons.append(played.reason))
+    result = diagnosed(played, monkeypatch, dcgmi, lambda: reasons.append(played.reason))
     found = {"x": []} if skipped else {"x": [], "DCGM": []}
-    assert told == {"ok": True, "checks": found, "skipped": skipped, "drained": ""}
+    assert result == {"ok": True, "checks": found, "skipped": skipped, "drained": ""}
     assert reasons == [OWN]
     assert played.updates == ["drain", "undrain"] and played.state == {"IDLE", "CLOUD"}
 
 
 def test_a_node_whose_gpus_fail_is_left_to_be_replaced(played: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
     why = "health: dcgmi diag: memory: Fail"
-    told = diagnosed(played, monkeypatch, FAILED, nothing)
-    assert told == {
+    result = diagnosed(played, monkeypatch, FAILED, nothing)
+    assert result == {
         "ok": False,
         "checks": {"x": [], "DCGM": ["dcgmi diag: memory: Fail"]},
         "skipped": "",
@@ -124,8 +124,8 @@ def test_a_node_whose_gpus_fail_is_left_to_be_replaced(played: Slurm, monkeypatc
 @pytest.mark.parametrize("state", ["RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED"])
 def test_a_node_that_a_job_has_is_not_touched(played: Slurm, state: str) -> None:
     played.jobs = ["6 COMPLETED", f"7 {state}"]
-    told = look.diagnose(lambda: NODE)
-    assert told == {"ok": True, "checks": {"x": []}, "skipped": "job 7 has the node", "drained": ""}
+    result = look.diagnose(lambda: NODE)
+    assert result == {"ok": True, "checks": {"x": []}, "skipped": "job 7 has the node", "drained": ""}
     assert played.updates == []
 
 
@@ -133,8 +133,8 @@ def test_a_job_that_got_the_node_before_the_drain_keeps_dcgm_away(
     played: Slurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     played.on_drain = lambda: played.jobs.append("8 CONFIGURING")
-    told = diagnosed(played, monkeypatch, PASSED, lambda: pytest.fail("DCGM ran beside a job"))
-    assert told["skipped"] == "job 8 has the node"
+    result = diagnosed(played, monkeypatch, PASSED, lambda: pytest.fail("DCGM ran beside a job"))
+    assert result["skipped"] == "job 8 has the node"
     assert played.updates == ["drain", "undrain"]
 
 
@@ -170,8 +170,8 @@ def test_a_node_that_somebody_else_has_drained_stays_drained_for_that_reason(
 ) -> None:
     played.state |= set(state.split())
     played.reason = "bob looks at its fans"
-    told = diagnosed(played, monkeypatch, dcgmi, nothing)
-    assert told["drained"] == "" and told["ok"] == (dcgmi == PASSED)
+    result = diagnosed(played, monkeypatch, dcgmi, nothing)
+    assert result["drained"] == "" and result["ok"] == (dcgmi == PASSED)
     assert played.updates == [] and played.reason == "bob looks at its fans"
 
 
@@ -224,8 +224,8 @@ def test_it_gives_up_after_an_hour(played: Slurm, monkeypatch: pytest.MonkeyPatc
 
 def test_a_broken_node_is_never_taken_back(played: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
     played.fails = [AWAY] * 3
-    told = diagnosed(played, monkeypatch, FAILED, nothing)
-    assert told["drained"] == "health: dcgmi diag: memory: Fail"
+    result = diagnosed(played, monkeypatch, FAILED, nothing)
+    assert result["drained"] == "health: dcgmi diag: memory: Fail"
     assert played.updates == ["drain", "power_down_asap"] and played.pauses == [1, 2, 5]
     played.state = {"IDLE", "CLOUD"}
     played.fails = [slurm.SlurmError("not now")]
@@ -276,8 +276,8 @@ def test_two_do_not_test_at_once(played: Slurm) -> None:
 
 
 def test_a_node_without_gpus_is_not_drained(played: Slurm) -> None:
-    told = look.diagnose(facts.Facts)
-    assert told == {"ok": True, "checks": {"x": []}, "skipped": "", "drained": ""} and played.updates == []
+    result = look.diagnose(facts.Facts)
+    assert result == {"ok": True, "checks": {"x": []}, "skipped": "", "drained": ""} and played.updates == []
 
 
 def test_the_answer_is_one_line_of_json(
@@ -353,8 +353,8 @@ def test_without_any_answer_the_tests_end_before_the_drain(played: Slurm, monkey
         return [(wanted[0], Answer(None if wanted[0] is checks.DIAGNOSTICS else 0))]
 
     monkeypatch.setattr(look, "ask", ask)
-    told = look.diagnose(lambda: NODE)
-    assert told["skipped"] == "dcgmi did not end within 1010 s" and "DRAIN" in ended
+    result = look.diagnose(lambda: NODE)
+    assert result["skipped"] == "dcgmi did not end within 1010 s" and "DRAIN" in ended
     assert played.updates == ["drain", "undrain"]
 
 

@@ -69,15 +69,15 @@ def test_if_all_types_pause_the_launch_waits_and_says_why(
     parameter(stubs, "network", {"hosted_zone_id": "Z1"})
     launched = {"Instances": [instance(1), instance(2)]}
     stubs("ec2").add_response("run_instances", launched, run_instances("lt-1", "3", 2))
-    told: list[str] = []
+    reasons: list[str] = []
 
     def sleep(seconds: float) -> None:
-        told.extend(waiting["waits"]["train-2"] for waiting in map(json.loads, _texts(tmp_path)))
-        if len(told) == 2:
+        reasons.extend(waiting["waits"]["train-2"] for waiting in map(json.loads, _texts(tmp_path)))
+        if len(reasons) == 2:
             paused.clear()
 
     resumed(GROUP, tmp_path, sleep)
-    assert told == [f"{PAUSED}; {PAUSED}"] * 2
+    assert reasons == [f"{PAUSED}; {PAUSED}"] * 2
 
 
 def test_a_pause_that_outlasts_slurms_patience_sets_the_nodes_down_in_time(

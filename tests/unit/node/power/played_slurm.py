@@ -1,4 +1,4 @@
-"""Slurm as the head node's programs ask it about running jobs: one job per `submit`, and what it was told to do."""
+"""Slurm as the head node's programs ask it about running jobs: one job per `submit`, and the changes they ordered."""
 
 from __future__ import annotations
 

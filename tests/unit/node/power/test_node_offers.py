@@ -17,6 +17,8 @@ import pytest
 from gpucluster_node.power import in_flight, offers
 from gpucluster_node.power.offers import Request
 
+from localcloud.tests import patience
+
 ONE, TWO = Request(["train-1"], [{"job_id": 7}]), Request(["train-2"], [{"job_id": 8}])
 
 
@@ -71,8 +73,8 @@ class Program:
 
 def offered(request: Request, path: Path) -> bool:
     """As soon as a program listens."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
+    deadline = patience.seconds() + 30
+    while patience.seconds() < deadline:
         if offers.accepted(request, path):
             return True
         time.sleep(0.01)

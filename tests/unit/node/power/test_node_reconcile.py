@@ -199,7 +199,7 @@ def from_template(template: tuple[str, str] | None, states: str, wanted: tuple[s
         ("the one that is wanted", NEW, "IDLE+CLOUD", False),
         ("not from a template", None, "IDLE+CLOUD", False),
         ("still booting", OLD, "ALLOCATED+CLOUD+POWERING_UP", False),
-        ("told already", OLD, "ALLOCATED+CLOUD+DRAIN+POWER_DOWN", False),
+        ("its power-down was requested already", OLD, "ALLOCATED+CLOUD+DRAIN+POWER_DOWN", False),
         ("going", OLD, "IDLE+CLOUD+POWERING_DOWN", False),
         ("drained by a person", OLD, "IDLE+CLOUD+DRAIN", False),
     ],

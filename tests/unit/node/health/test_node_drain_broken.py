@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node import retry, slurm
-from gpucluster_node.health import verdict
+from gpucluster_node.health import drain_broken
 
 EPILOG = Path(__file__).resolve().parents[4] / "bootstrap/programs/epilog.d/84-preflight"
 SAID = "train-2 has 3 of the 4 GPUs that the job asks for"
@@ -29,12 +29,12 @@ def drained(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "broken-12-train-2"
     path.write_text(f"{SAID}\n")
-    monkeypatch.setattr("sys.argv", ["verdict", str(path)])
+    monkeypatch.setattr("sys.argv", ["drain_broken", str(path)])
     return path
 
 
 def test_the_node_is_drained_with_the_preflights_words(drained: list[list[str]], file: Path) -> None:
-    verdict.main()
+    drain_broken.main()
     reason = f"reason=health: preflight of job 12: {SAID}"
     assert drained == [["scontrol", "update", "nodename=train-2", "state=power_down_asap", reason]]
     assert not file.exists(), "the job's next run may get the node's next instance"
@@ -52,7 +52,7 @@ def test_the_node_is_drained_with_the_preflights_words(drained: list[list[str]],
 )
 def test_only_one_plain_line_reaches_slurm(text: str, said: str, drained: list[list[str]], file: Path) -> None:
     file.write_text(text)
-    verdict.main()
+    drain_broken.main()
     ((*_, reason),) = drained
     assert reason == f"reason=health: preflight of job 12: {said}"
     assert retry.is_ours(slurm.Node("train-2", frozenset({"DOWN", "DRAIN"}), f"{reason[7:]} : Not responding"))
@@ -63,23 +63,23 @@ def test_what_is_not_the_users_own_small_file_drains_nothing(
     drained: list[list[str]], file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file.write_text("x" * 1025)
-    verdict.main()
+    drain_broken.main()
     file.write_text(" \n")
-    verdict.main()
+    drain_broken.main()
     (tmp_path / "own").write_text(SAID)
     file.symlink_to(tmp_path / "own")
-    verdict.main()
+    drain_broken.main()
     file.unlink()
     os.mkfifo(file)
-    verdict.main()
+    drain_broken.main()
     file.unlink()
     file.mkdir()
-    verdict.main()
+    drain_broken.main()
     file.rmdir()
-    verdict.main()
+    drain_broken.main()
     file.write_text(SAID)
     monkeypatch.setenv("SLURM_JOB_UID", str(os.getuid() + 1))
-    verdict.main()
+    drain_broken.main()
     assert drained == [] and file.exists()
 
 
@@ -96,7 +96,7 @@ def test_the_drain_is_repeated_until_slurm_answers(
 
     monkeypatch.setattr(slurm, "call", call)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
-    verdict.main()
+    drain_broken.main()
     assert len(drained) == 1
 
 
@@ -107,7 +107,7 @@ def test_a_refusal_does_not_fail_the_epilog(
         raise slurm.SlurmError("Invalid node name specified")
 
     monkeypatch.setattr(slurm, "call", refuse)
-    verdict.main()
+    drain_broken.main()
 
 
 def run(folder: Path, node: str) -> list[str]:
@@ -119,8 +119,8 @@ def run(folder: Path, node: str) -> list[str]:
     text = EPILOG.read_text()
     assert "/opt/gpucluster/bin/node-program" in text
     script = text.replace("/opt/gpucluster/bin/node-program", str(program))
-    told = {"SLURM_JOB_ID": "12", "SLURM_JOB_WORK_DIR": f"{folder}/a job/code", "SLURMD_NODENAME": node}
-    subprocess.run(["sh", "-c", script], env={"PATH": os.environ["PATH"]} | told, check=True)
+    variables = {"SLURM_JOB_ID": "12", "SLURM_JOB_WORK_DIR": f"{folder}/a job/code", "SLURMD_NODENAME": node}
+    subprocess.run(["sh", "-c", script], env={"PATH": os.environ["PATH"]} | variables, check=True)
     calls = folder / "calls"
     return calls.read_text().splitlines() if calls.exists() else []
 
@@ -130,4 +130,4 @@ def test_the_epilog_looks_only_for_its_own_node(tmp_path: Path) -> None:
     place.mkdir(parents=True)
     (place / "broken-12-train-2").write_text(SAID)
     assert run(tmp_path, "train-1") == []
-    assert run(tmp_path, "train-2") == [f"health.verdict {place}/broken-12-train-2"], "and it never fails"
+    assert run(tmp_path, "train-2") == [f"health.drain_broken {place}/broken-12-train-2"], "and it never fails"

@@ -15,7 +15,7 @@ EPILOG = Path("/opt/gpucluster/epilog.d/84-preflight")
 MOST_REQUEUES = 3
 """For this. A program that breaks the checks on healthy nodes must not go on for ever."""
 LONGEST = 250
-"""In characters. The epilog reads at most 1 KiB (bootstrap/gpucluster_node/health/verdict.py)."""
+"""In characters. The epilog reads at most 1 KiB (bootstrap/gpucluster_node/health/drain_broken.py)."""
 
 
 def tell(settings: Settings, broken: Mapping[str, str]) -> bool:

@@ -1,9 +1,9 @@
 """Drains this node if the preflight of the job that has just ended found it broken.
 
-usage: verdict FILE     as root, in Slurm's epilog: programs/epilog.d/84-preflight
+usage: drain_broken FILE     as root, in Slurm's epilog: programs/epilog.d/84-preflight
 
-The job's user writes the file (gpucluster_job/preflight/verdict.py), so nothing in it is trusted. A user can have only
-this node drained, on which a job of theirs ran, and chooses only the words after `preflight of job`.
+The job's user writes the file (gpucluster_job/preflight/broken_nodes.py), so nothing in it is trusted. A user can have
+only this node drained, on which a job of theirs ran, and chooses only the words after `preflight of job`.
 """
 
 from __future__ import annotations
