@@ -1,8 +1,11 @@
-"""app.py, as the CDK command line runs it."""
+"""app.py, as the CDK command line runs it, and the app of docs/aws.md."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,3 +22,25 @@ def test_mistakes_in_the_file_are_reported_without_a_traceback(tmp_path: Path) -
     )
     assert ran.returncode == 1
     assert ran.stderr.startswith(f"{file}:3:13: error: partitions: must have at least one entry")
+
+
+def test_an_app_of_your_own_tags_the_stacks_resources_but_not_its_nodes(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "cluster.yaml", tmp_path)
+    shown = re.findall(r"```python\n(.*?)```", (ROOT / "docs/aws.md").read_text(), re.DOTALL)
+    assert len(shown) == 1
+    program = shown[0].replace("app.synth()", 'cdk.Tags.of(app).add("team", "vision")\napp.synth()')
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "CDK_OUTDIR": str(tmp_path / "out"),
+        "CDK_CONTEXT_JSON": (ROOT / "cdk.context.json").read_text(),
+        "CDK_VALIDATION": "false",
+    }
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, check=True)
+    resources = json.loads((tmp_path / "out/GpuCluster.template.json").read_text())["Resources"].values()
+    tags = [each["Properties"].get("Tags", []) for each in resources if each["Type"] == "AWS::EC2::VPC"]
+    assert [{tag["Key"]: tag["Value"] for tag in each}["team"] for each in tags] == ["vision"]
+    templates = [each["Properties"] for each in resources if each["Type"] == "AWS::EC2::LaunchTemplate"]
+    assert templates
+    for each in templates:
+        assert '"team"' not in json.dumps(each["LaunchTemplateData"]), "docs/aws.md says that nodes do not have them"
