@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import typing
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -24,6 +25,8 @@ def main() -> int:
     exit_code: list[int] = []
     atexit.register(_end, exit_code)  # the first to be registered runs last
     _without_plugins()
+    _without_secrets()
+    _without_translations()
     _without_forward_references()
     _without_invoke()
     from gpucluster.cli import main
@@ -49,9 +52,43 @@ def _end(exit_code: list[int]) -> None:
 def _without_plugins() -> None:
     """pydantic imports importlib.metadata to look for plug-ins, even if PYDANTIC_DISABLE_PLUGINS disables all. That
     takes a tenth of a short verb's time. Here its loader finds none."""
-    loader = ModuleType(PLUGINS)
-    loader.__dict__.update(get_plugins=tuple, __getattr__=_of_pydantic)
-    sys.modules[PLUGINS] = loader
+    _stand_in(PLUGINS, get_plugins=tuple)
+
+
+def _without_secrets() -> None:
+    """pydantic imports secrets, and with it OpenSSL, to compare secret strings. That takes 3 % of a short verb's time.
+    Here the first use loads it."""
+    _stand_in("secrets")
+
+
+def _without_translations() -> None:
+    """click asks gettext to translate each of its texts. There are no translations, and each search for one reads
+    folders."""
+    _stand_in("gettext", gettext=_untranslated, ngettext=_singular_or_plural)
+
+
+def _untranslated(message: str) -> str:
+    return message
+
+
+def _singular_or_plural(singular: str, plural: str, count: int) -> str:
+    return singular if count == 1 else plural
+
+
+def _stand_in(name: str, **attributes: Any) -> None:
+    """A module of this name with these attributes. Any other attribute loads the real module."""
+
+    def rest(attribute: str) -> Any:
+        if attribute.startswith("__"):  # such as __path__, for which Python's own import asks
+            raise AttributeError(attribute)
+        if sys.modules.get(name) is stand_in:
+            del sys.modules[name]
+        return getattr(import_module(name), attribute)
+
+    if name not in sys.modules:
+        stand_in = ModuleType(name)
+        vars(stand_in).update(attributes, __getattr__=rest)
+        sys.modules[name] = stand_in
 
 
 def _without_forward_references() -> None:
@@ -73,13 +110,3 @@ def _without_invoke() -> None:
     Here it reads no such configuration. The import takes a tenth of the time of a verb that connects. Without invoke,
     paramiko works as if it were not installed."""
     sys.modules.setdefault("invoke", None)  # type: ignore[arg-type]
-
-
-def _of_pydantic(name: str) -> Any:
-    """Another version of pydantic may use more of its loader."""
-    from importlib import import_module
-
-    if name.startswith("__"):  # such as __path__, for which Python's own import asks
-        raise AttributeError(name)
-    sys.modules.pop(PLUGINS, None)
-    return getattr(import_module(PLUGINS), name)

@@ -138,7 +138,7 @@ def test_dry_run_loads_nothing_slow(tmp_path):
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     program = (
         "import sys; sys.argv[1:] = ['submit', '--dry-run', '--', 'a']; from gpucluster.start import main; main(); "
-        "slow = {'boto3', 'botocore', 'importlib.metadata', 'paramiko', 'rich', 'websockets'}; "
+        "slow = {'_hashlib', 'boto3', 'botocore', 'importlib.metadata', 'locale', 'paramiko', 'rich', 'websockets'}; "
         "print(sorted(slow & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -176,6 +176,25 @@ def test_another_version_of_pydantic_finds_the_rest_of_its_plugin_loader():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "pydantic"), done.stderr
+
+
+def test_modules_that_a_verb_rarely_needs_are_loaded_when_they_are_used():
+    program = """
+import sys
+from gpucluster import start
+start._without_secrets()
+start._without_translations()
+import secrets
+from gettext import gettext, ngettext
+print(len(sys.modules["gettext"].__dict__) < 20, "hashlib" in sys.modules)
+print(gettext("a file"), ngettext("a file", "files", 1), ngettext("a file", "files", 2))
+print(len(secrets.token_hex(4)), secrets.compare_digest("a", "b"), "hashlib" in sys.modules)
+from gettext import NullTranslations
+print(NullTranslations().gettext("a file"), sys.modules["gettext"].__file__.endswith("gettext.py"))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    said = ["True False", "a file a file files", "8 False True", "a file True"]
+    assert done.stdout.splitlines() == said, done.stderr
 
 
 def test_annotations_of_pydantics_schemas_are_compiled_when_they_are_used():
