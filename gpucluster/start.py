@@ -15,7 +15,6 @@ from typing import Any
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 PLUGINS = "pydantic.plugin._loader"
-SCHEMAS = "pydantic_core.core_schema"
 
 
 def main() -> int:
@@ -27,6 +26,7 @@ def main() -> int:
     _without_plugins()
     _without_secrets()
     _without_translations()
+    _without_platform()
     _without_forward_references()
     _without_invoke()
     from gpucluster.cli import main
@@ -67,6 +67,15 @@ def _without_translations() -> None:
     _stand_in("gettext", gettext=_untranslated, ngettext=_singular_or_plural)
 
 
+def _without_platform() -> None:
+    """uuid, which click and pydantic import, asks platform for the system's name and for nothing else."""
+    _stand_in("platform", system=_system)
+
+
+def _system() -> str:
+    return os.uname().sysname
+
+
 def _untranslated(message: str) -> str:
     return message
 
@@ -92,15 +101,16 @@ def _stand_in(name: str, **attributes: Any) -> None:
 
 
 def _without_forward_references() -> None:
-    """pydantic_core describes its schemas by 80 typed dictionaries, for type checkers. Python before 3.14 compiles each
-    of their annotations when it loads them, which takes a sixteenth of a short verb's time. Here they stay strings, as
-    other classes' do, and typing.get_type_hints() compiles them."""
+    """Python before 3.14 compiles each annotation of a typed dictionary or a named tuple when it loads the class.
+    pydantic has 730 of them, click 24, and this package 28, which takes a fifteenth of a short verb's time. Here they
+    stay strings, as other classes' do, and typing.get_type_hints() compiles them."""
     check = getattr(typing, "_type_check", None)
     if check is None:
         return
 
     def checked(arg: Any, msg: str, is_argument: bool = True, module: str | None = None, **words: Any) -> Any:
-        return arg if module == SCHEMAS else check(arg, msg, is_argument, module, **words)
+        ours = msg.startswith("field ") or (module or "").partition(".")[0] in ("click", "pydantic", "pydantic_core")
+        return arg if ours and isinstance(arg, str) else check(arg, msg, is_argument, module, **words)
 
     vars(typing)["_type_check"] = checked
 

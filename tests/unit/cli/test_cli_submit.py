@@ -197,7 +197,7 @@ print(NullTranslations().gettext("a file"), sys.modules["gettext"].__file__.ends
     assert done.stdout.splitlines() == said, done.stderr
 
 
-def test_annotations_of_pydantics_schemas_are_compiled_when_they_are_used():
+def test_annotations_are_compiled_when_they_are_used():
     program = """
 import typing
 from gpucluster import start
@@ -205,11 +205,18 @@ start._without_forward_references()
 from pydantic_core.core_schema import IntSchema
 print(typing.get_type_hints(IntSchema)["le"], not isinstance(IntSchema.__annotations__["le"], typing.ForwardRef))
 print(type(typing.TypedDict("Other", {"le": "int"}).__annotations__["le"]).__name__)
+class Row(typing.NamedTuple):
+    count: "int"
+    names: "list[str]" = []
+print(Row.__annotations__["count"], typing.get_type_hints(Row))
+from pydantic import TypeAdapter
+print(TypeAdapter(Row).validate_python(["3", ["a"]]))
 try:
     typing.NamedTuple("Other", [("le", (int,))])
 except TypeError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines()[:2] == ["<class 'int'> True", "ForwardRef"], done.stderr
+    rows = ["int {'count': <class 'int'>, 'names': list[str]}", "Row(count=3, names=['a'])"]
+    assert done.stdout.splitlines()[:4] == ["<class 'int'> True", "ForwardRef", *rows], done.stderr
     assert "must be a type" in done.stdout
