@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import gc
 import os
@@ -15,6 +16,8 @@ from typing import Any
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 PLUGINS = "pydantic.plugin._loader"
+_LOADS = _thread.RLock()
+"""Two threads must not both replace a stand-in."""
 
 
 def main() -> int:
@@ -90,9 +93,10 @@ def _stand_in(name: str, **attributes: Any) -> None:
     def rest(attribute: str) -> Any:
         if attribute.startswith("__"):  # such as __path__, for which Python's own import asks
             raise AttributeError(attribute)
-        if sys.modules.get(name) is stand_in:
-            del sys.modules[name]
-        return getattr(import_module(name), attribute)
+        with _LOADS:
+            if sys.modules.get(name) is stand_in:
+                del sys.modules[name]
+            return getattr(import_module(name), attribute)
 
     if name not in sys.modules:
         stand_in = ModuleType(name)

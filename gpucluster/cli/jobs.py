@@ -33,7 +33,7 @@ from gpucluster.head.remote import Remote
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list to stdout.")
 @click.pass_obj
 def command(context: CliContext, count: int, project: str | None, as_json: bool) -> int:
-    """List all pending and running jobs and the ones that ended last, in order of their job IDs."""
+    """List all pending and running jobs and the newest that have ended, in order of their job IDs."""
     config = context.layout().config
     with head(context, config) as remote:
         if project:

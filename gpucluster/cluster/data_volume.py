@@ -20,7 +20,7 @@ def words(cloud: Aws, head: Head) -> str:
     state = head.volumes.get(volume_id, "detached")
     if state in _USABLE:
         return ""
-    holds = f"{'/home and ' if cloud.config.volume_mount == '/home' else ''}Slurm's state and accounting records"
+    holds = f"{'/home and ' if cloud.config.volume_mount == '/home' else ''}Slurm's state"
     return (
         f"WARNING: the data volume {volume_id} is {state} from the head node, which then cannot read or write {holds}, "
         "even if they look mounted: `gpucluster head replace` makes a head node that attaches it; compute nodes stay"

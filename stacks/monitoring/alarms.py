@@ -37,7 +37,7 @@ class Alarms(Construct):
         self.arns: list[str] = []
         self._heartbeat()
         self._disk("RootDisk", "root", "/", "the head node's root disk")
-        holds = f"{'/home and ' if config.volume_mount == '/home' else ''}Slurm's state and accounting records"
+        holds = f"{'/home and ' if config.volume_mount == '/home' else ''}Slurm's state"
         self._disk("HomeDisk", "home", config.volume_mount, f"the head node's data volume, which holds {holds},")
         self._refused()
         for file_system in file_systems:

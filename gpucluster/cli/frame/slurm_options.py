@@ -31,7 +31,7 @@ OPTIONS = (
     click.option(
         "--mem",
         metavar="SIZE",
-        help="Memory that each node must have, such as 64G.",
+        help="Memory that each node must have, such as 64G.  [default: none; on other Slurm clusters all of it]",
     ),
     click.option("--cpus-per-task", type=int, metavar="N", help="CPUs of each rank.  [default: an equal share]"),
     click.option("-C", "--constraint", metavar="FEATURES", help="Slurm features that the nodes must have."),

@@ -23,7 +23,7 @@ def what_goes(config: ClusterConfig, *, compute_nodes: int) -> Iterator[str]:
     head = config.head_node
     yield f"{compute_nodes} compute node{'s' if compute_nodes != 1 else ''}, with the jobs on them"
     kept = "/home, job folders, " if config.volume_mount == "/home" else ""
-    volume = f"volume of {head.volume_gib} GiB: {kept}Slurm's state and accounting records"
+    volume = f"volume of {head.volume_gib} GiB: {kept}Slurm's state"
     yield f"the head node{'' if head.on_delete == 'retain' else f' and its {volume}'}"
     yield from (storage.goes() for storage in config.storage if storage.deleted_with_cluster is True)
     if config.accounting == "rds":

@@ -37,6 +37,8 @@ def test_no_type_that_fits_is_said(capsys: Captured) -> None:
 def test_an_unknown_type_is_refused_with_a_hint(capsys: Captured) -> None:
     assert main(["types", "p5.48xlrge"]) == 2
     assert "did you mean 'p5.48xlarge'" in capsys.readouterr().err
+    assert main(["types", "g5xlarge"]) == 2
+    assert "did you mean 'g5.xlarge'" in capsys.readouterr().err
     assert main(["types", "z9"]) == 2
     assert "`gpucluster types` lists all" in capsys.readouterr().err
 
