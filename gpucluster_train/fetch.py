@@ -76,7 +76,7 @@ def fetch(channel: Channel, versions: Mapping[str, str]) -> str:
     key, cache = key_of(channel, shards, versions), _cache()
     found = subprocess.run([cache, "get", key], capture_output=True, text=True, check=False)
     if found.returncode == 0:
-        print(f"[channels] {channel.name}: {channel.node} already has it: {found.stdout.strip()}")
+        _say(f"{channel.name}: {channel.node} already has it: {found.stdout.strip()}")
         return found.stdout.strip()
     runtime = f"{os.environ['GPUCLUSTER_JOB_DIR']}/lib/gpucluster_job"
     # the command runs in the folder that it fills
@@ -90,8 +90,13 @@ def fetch(channel: Channel, versions: Mapping[str, str]) -> str:
     if filled.returncode:
         raise ChannelError(_said(filled.stderr, filled.returncode))
     size = in_words(sum(shard.size_bytes for shard in shards))
-    print(f"[channels] {channel.name}: {channel.node} copied {len(shards)} shards, {size}, to {filled.stdout.strip()}")
+    _say(f"{channel.name}: {channel.node} copied {len(shards)} shards, {size}, to {filled.stdout.strip()}")
     return filled.stdout.strip()
+
+
+def _say(line: str) -> None:
+    """In one write: all nodes do this at the same time, and without a buffer print() writes a line's end separately."""
+    print(f"[channels] {line}\n", end="")
 
 
 def _cache() -> str:
