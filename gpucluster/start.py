@@ -113,8 +113,9 @@ def _without_forward_references() -> None:
         return
 
     def checked(arg: Any, msg: str, is_argument: bool = True, module: str | None = None, **words: Any) -> Any:
-        ours = msg.startswith("field ") or (module or "").partition(".")[0] in ("click", "pydantic", "pydantic_core")
-        return arg if ours and isinstance(arg, str) else check(arg, msg, is_argument, module, **words)
+        library = (module or "").partition(".")[0]
+        stays = msg.startswith("field ") or library in ("click", "pydantic", "pydantic_core")
+        return arg if stays and isinstance(arg, str) else check(arg, msg, is_argument, module, **words)
 
     vars(typing)["_type_check"] = checked
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +74,9 @@ wait
 exit "$code"
 """
 
+# The commands are those of Horovod 0.28.1 with Gloo: runner/gloo_run.py (create_slot_env_vars, create_run_env_vars,
+# _exec_command), and runner/util/remote.py (get_ssh_command), which leaves blanks for the options that it is not given.
+# runner/launch.py first runs `true` on each other host. Lines get the prefix of safe_shell_exec.py.
 HOROVODRUN = r"""#!/usr/bin/env python3
 import os, shlex, subprocess, sys
 with open(os.environ["STUBS"] + "/calls", "a") as calls:
@@ -85,12 +87,15 @@ command = arguments[arguments.index("-H") + 2 :]
 running, rank, size = [], 0, sum(int(slots) for _, slots in hosts)
 for node, (host, slots) in enumerate(hosts):
     for local in range(int(slots)):
-        values = {"HOROVOD_RANK": rank, "HOROVOD_LOCAL_RANK": local, "HOROVOD_SIZE": size, "HOROVOD_CROSS_RANK": node,
-                  "HOROVOD_HOSTNAME": host, "HOROVOD_GLOO_IFACE": "wrong0"}
+        values = {"HOROVOD_HOSTNAME": host, "HOROVOD_RANK": rank, "HOROVOD_SIZE": size, "HOROVOD_LOCAL_RANK": local,
+                  "HOROVOD_LOCAL_SIZE": slots, "HOROVOD_CROSS_RANK": node, "HOROVOD_CROSS_SIZE": len(hosts),
+                  "HOROVOD_GLOO_IFACE": "wrong0"}
         line = "env " + " ".join(f"{k}={shlex.quote(str(v))}" for k, v in values.items()) + " " + shlex.join(command)
         if node:
-            ssh = f"ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no {host}   -o ConnectTimeout=10 "
-            line = ssh + shlex.quote(line)
+            ssh = f"ssh -o PasswordAuthentication=no -o StrictHostKeyChecking=no {host}  "
+            if local == 0:
+                subprocess.run(f"{ssh} -o ConnectTimeout=10 true", shell=True, check=True)
+            line = f"{ssh}  " + shlex.quote(f"cd {os.getcwd()} > /dev/null 2>&1 ; {line}")
         process = subprocess.Popen(line, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         copy = subprocess.Popen(["sed", "-u", f"s/^/[{rank}]<stdout>:/"], stdin=process.stdout)
         running.append((process, copy))
@@ -100,7 +105,8 @@ codes = [process.wait() for process, copy in running]
 sys.exit(1 if any(codes) else 0)
 """
 
-# Starts ranks of other nodes through its agent, as Open MPI does its daemons; the first that fails ends the others.
+# Starts ranks of other nodes through its agent, as Open MPI does its daemons; the first that fails ends the others. It
+# waits a second between SIGTERM and SIGKILL (`ompi_info --param odls all --level 9`: odls_base_sigkill_timeout).
 MPIRUN = r"""#!/usr/bin/env python3
 import os, shlex, signal, subprocess, sys, time
 with open(os.environ["STUBS"] + "/calls", "a") as calls:
@@ -207,7 +213,4 @@ def alive(pid):
 
 
 def wait_for(condition, timeout_s=20.0):
-    until = patience.seconds() + timeout_s
-    while not condition():
-        assert patience.seconds() < until
-        time.sleep(0.05)
+    patience.wait_for("the condition", condition, timeout_s, 0.05)

@@ -297,7 +297,10 @@ def test_a_cancelled_job_ends_every_process(tmp_path, launcher):
     job = prepare(tmp_path, {"launcher": launcher, "command": program(count, WAIT)})
     process = subprocess.Popen(**job)
     log = tmp_path / "job/log.txt"
-    wait_for(lambda: "all there" in log.read_text(), 30)
+    until = patience.seconds() + 30
+    while "all there" not in log.read_text():
+        assert patience.seconds() < until, log.read_text()
+        time.sleep(0.1)
     process.send_signal(signal.SIGTERM)
     process.wait(30)
     result, log = finished(tmp_path)

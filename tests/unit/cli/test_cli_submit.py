@@ -189,11 +189,18 @@ from gettext import gettext, ngettext
 print(len(sys.modules["gettext"].__dict__) < 20, "hashlib" in sys.modules)
 print(gettext("a file"), ngettext("a file", "files", 1), ngettext("a file", "files", 2))
 print(len(secrets.token_hex(4)), secrets.compare_digest("a", "b"), "hashlib" in sys.modules)
+start._without_platform()
+import platform, uuid
+stand_in = platform.system(), gettext("a file"), ngettext("a file", "files", 1), ngettext("a file", "files", 0)
+del sys.modules["platform"], sys.modules["gettext"]
+import gettext, platform
+real = platform.system(), *map(gettext.gettext, ["a file"]), *(gettext.ngettext("a file", "files", n) for n in (1, 0))
+print(stand_in == real)
 from gettext import NullTranslations
 print(NullTranslations().gettext("a file"), sys.modules["gettext"].__file__.endswith("gettext.py"))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    said = ["True False", "a file a file files", "8 False True", "a file True"]
+    said = ["True False", "a file a file files", "8 False True", "True", "a file True"]
     assert done.stdout.splitlines() == said, done.stderr
 
 

@@ -206,10 +206,7 @@ def test_a_connection_that_stays_full_is_an_error_that_ends_no_session(head, ssh
 
 
 def wait_for(happened):
-    until = patience.seconds() + 300
-    while not happened():
-        assert patience.seconds() < until
-        time.sleep(0.01)
+    patience.wait_for("it happened", happened, 300, 0.01)
 
 
 def test_after_the_tunnel_ended_the_key_is_pushed_again(head, ssh):

@@ -28,7 +28,7 @@ def test_an_app_of_your_own_tags_the_stacks_resources_but_not_its_nodes(tmp_path
     shutil.copy(ROOT / "cluster.yaml", tmp_path)
     shown = re.findall(r"```python\n(.*?)```", (ROOT / "docs/aws.md").read_text(), re.DOTALL)
     assert len(shown) == 1
-    program = shown[0].replace("app.synth()", 'cdk.Tags.of(app).add("team", "vision")\napp.synth()')
+    program = shown[0].replace("app.synth()", 'cdk.Tags.of(stack).add("team", "vision")\napp.synth()')
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
