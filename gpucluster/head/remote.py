@@ -214,9 +214,10 @@ class SshRemote:
             reason = f": {problem}" if str(problem) else ""
             raise UnansweredError(f"the connection to the head node broke{reason}") from None
         finally:
-            channel.close()
+            streams.close(channel)
         if exit_code < 0:
-            raise UnansweredError("the connection to the head node broke")
+            ended = "a signal ended the command on the head node"
+            raise UnansweredError(ended if streams.has_ended(channel) else "the connection to the head node broke")
         return exit_code, out, error.text()
 
     def _tail(
@@ -242,7 +243,7 @@ class SshRemote:
         except streams.broken():
             return
         finally:
-            channel.close()
+            streams.close(channel)
 
 
 def put_argv(path: str, mode: int) -> list[str]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import paramiko
 
 _PIECE = 2**18
 """How many bytes of a command's input are sent before the progress is reported again."""
@@ -15,6 +19,19 @@ def broken() -> tuple[type[Exception], ...]:
     import paramiko
 
     return (OSError, EOFError, paramiko.SSHException)
+
+
+def close(channel: paramiko.Channel) -> None:
+    """Closes a channel, also over a connection that has ended: there paramiko's own `close` may raise an exception."""
+    with contextlib.suppress(*broken()):
+        channel.close()
+
+
+def has_ended(channel: paramiko.Channel) -> bool:
+    """Whether the command of a closed channel has ended. If it has not, the connection broke. sshd reports the end of
+    the outputs of each command that ends. If a signal ended the command, sshd sends no exit status
+    (session_exit_message and session_close_by_channel in OpenSSH's session.c)."""
+    return bool(channel.eof_received)
 
 
 def send(write: Callable[[bytes], object], data: bytes, sent: Callable[[int], None]) -> None:

@@ -15,6 +15,8 @@ import tty
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gpucluster.head import streams
+
 if TYPE_CHECKING:
     import paramiko
 
@@ -23,11 +25,12 @@ _CHUNK = 32768
 
 def run(channel: paramiko.Channel, argv: Sequence[str]) -> int:
     """Runs a command with this process's stdin, stdout and stderr, byte for byte. Returns its exit code."""
-    channel.exec_command(shlex.join(argv))
-    pumps = [_pump(channel.recv, sys.stdout.buffer), _pump(channel.recv_stderr, sys.stderr.buffer)]
-    threading.Thread(target=_send_stdin, args=(channel,), daemon=True).start()
-    for pump in pumps:
-        pump.join()
+    with _until_broken(channel):
+        channel.exec_command(shlex.join(argv))
+        pumps = [_pump(channel.recv, sys.stdout.buffer), _pump(channel.recv_stderr, sys.stderr.buffer)]
+        threading.Thread(target=_send_stdin, args=(channel,), daemon=True).start()
+        for pump in pumps:
+            pump.join()
     return _exit_code(channel)
 
 
@@ -36,14 +39,24 @@ def shell(channel: paramiko.Channel, argv: Sequence[str] | None = None) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return run(channel, argv or ["bash", "--login"])
     size = shutil.get_terminal_size()
-    channel.get_pty(os.environ.get("TERM", "xterm"), size.columns, size.lines)
-    if argv:
-        channel.exec_command(shlex.join(argv))
-    else:
-        channel.invoke_shell()
-    with _raw(sys.stdin.fileno()), _resizing(channel):
-        _exchange(channel, sys.stdin.fileno(), sys.stdout.fileno())
+    with _until_broken(channel):
+        channel.get_pty(os.environ.get("TERM", "xterm"), size.columns, size.lines)
+        if argv:
+            channel.exec_command(shlex.join(argv))
+        else:
+            channel.invoke_shell()
+        with _raw(sys.stdin.fileno()), _resizing(channel):
+            _exchange(channel, sys.stdin.fileno(), sys.stdout.fileno())
     return _exit_code(channel)
+
+
+@contextlib.contextmanager
+def _until_broken(channel: paramiko.Channel) -> Iterator[None]:
+    """A channel whose connection broke, or whose terminal is gone, is closed: `_exit_code` does not wait for it."""
+    try:
+        yield
+    except streams.broken():
+        streams.close(channel)
 
 
 def _exchange(channel: paramiko.Channel, source: int, target: int) -> None:
@@ -59,7 +72,7 @@ def _exchange(channel: paramiko.Channel, source: int, target: int) -> None:
 
 
 def _send_stdin(channel: paramiko.Channel) -> None:
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(*streams.broken(), ValueError):
         while data := os.read(sys.stdin.fileno(), _CHUNK):
             channel.sendall(data)
         channel.shutdown_write()
@@ -78,15 +91,20 @@ def _pump(receive: Callable[[int], bytes], target: Any) -> threading.Thread:
 
 
 def _exit_code(channel: paramiko.Channel) -> int:
-    """255, as with ssh, if the connection broke. The remote shell returns 128 + n for a signal."""
+    """255, as with ssh, if the connection broke or a signal ended the command. For a signal that ended only a part of
+    a command, the remote shell returns 128 + n."""
     code = channel.recv_exit_status()
-    return code if code >= 0 else 255
+    if code >= 0:
+        return code
+    if not streams.has_ended(channel):
+        sys.stderr.write("gpucluster: the connection to the head node broke\n")
+    return 255
 
 
 @contextlib.contextmanager
 def _raw(terminal: int) -> Iterator[None]:
     before = termios.tcgetattr(terminal)
-    tty.setraw(terminal)
+    tty.setraw(terminal, termios.TCSADRAIN)  # as ssh does: keeps what was typed before
     try:
         yield
     finally:

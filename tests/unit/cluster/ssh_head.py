@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 import paramiko
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from paramiko.common import cMSG_CHANNEL_REQUEST
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
@@ -116,6 +118,10 @@ class _Server(paramiko.ServerInterface):
             self._head.most_sessions = max(self._head.most_sessions, self._sessions)
         return paramiko.OPEN_SUCCEEDED
 
+    def check_channel_pty_request(self, channel: paramiko.Channel, *terminal: object) -> bool:
+        """Commands get none, but they run as if they had one."""
+        return True
+
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
         threading.Thread(target=_execute, args=(channel, command, self._ended), daemon=True).start()
         return True
@@ -142,8 +148,25 @@ def _execute(channel: paramiko.Channel, command: bytes, ended: Callable[[], None
         _until_answered(channel)
         ended()  # before the client hears of it, and asks for another session
         with contextlib.suppress(OSError, EOFError):
-            channel.send_exit_status(process.returncode)
+            _send_exit(channel, process.returncode)
         channel.close()
+
+
+def _send_exit(channel: paramiko.Channel, returncode: int) -> None:
+    """As sshd does (session_exit_message in OpenSSH's session.c): a signal is another message (RFC 4254, 6.10)."""
+    if returncode >= 0:
+        channel.send_exit_status(returncode)
+        return
+    message = paramiko.Message()
+    message.add_byte(cMSG_CHANNEL_REQUEST)
+    message.add_int(channel.remote_chanid)
+    message.add_string("exit-signal")
+    message.add_boolean(False)  # no reply
+    message.add_string(signal.Signals(-returncode).name.removeprefix("SIG"))
+    message.add_boolean(False)  # no core dump
+    message.add_string("")
+    message.add_string("")
+    channel.transport._send_user_message(message)
 
 
 def _until_answered(channel: paramiko.Channel) -> None:

@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from ssh_head import new_key, running_head
 
-from gpucluster.errors import RemoteError
+from gpucluster.errors import RemoteError, UnansweredError
 from gpucluster.head import remote as remote_module
 from gpucluster.head.remote import Completed, SshRemote
+from gpucluster.head.tunnel import TunnelSocket
 from localcloud.tests import patience
 from tests.in_process import InProcessRemote
 
@@ -226,6 +227,29 @@ def test_a_command_is_not_sent_twice(head, ssh, tmp_path):
     with pytest.raises(RemoteError, match="^the connection to the head node broke"):
         ssh.run(["sh", "-c", f"echo ran >>{tmp_path}/runs; sleep 3"])
     assert (tmp_path / "runs").read_text() == "ran\n"
+
+
+def test_a_connection_that_broke_unnoticed_does_not_replace_the_error(ssh, tmp_path, monkeypatch):
+    """paramiko raises EOFError if it cannot send that a channel is closed."""
+
+    def broken(tunnel, data):
+        raise OSError("the tunnel is closed")
+
+    def break_once_it_runs():
+        wait_for((tmp_path / "runs").exists)
+        monkeypatch.setattr(TunnelSocket, "send", broken)
+
+    breaking = threading.Thread(target=break_once_it_runs)
+    breaking.start()
+    with pytest.raises(RemoteError, match="^the head node did not answer within 3 s$"):
+        ssh.run(["sh", "-c", f"cat; touch {tmp_path}/runs; sleep 600"], timeout_s=3)
+    breaking.join()
+
+
+def test_a_command_that_a_signal_ended(ssh):
+    with pytest.raises(UnansweredError, match="^a signal ended the command on the head node$"):
+        ssh.run(["sh", "-c", "kill -9 $$"])
+    assert ssh.run(["true"]).exit_code == 0
 
 
 def test_another_host_key_is_refused_before_anything_is_sent(head, ssh):

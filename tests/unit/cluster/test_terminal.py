@@ -1,0 +1,124 @@
+"""`gpucluster ssh -- COMMAND` through a real SSH server: its bytes, its exit code, and a connection that breaks."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pty
+import termios
+import threading
+
+import pytest
+from ssh_head import running_head
+
+from gpucluster.head import terminal
+from gpucluster.head.remote import SshRemote
+from gpucluster.head.tunnel import TunnelSocket
+from localcloud.tests import patience
+
+
+@contextlib.contextmanager
+def once(file, call):
+    """Calls from another thread when the file exists."""
+
+    def wait():
+        patience.wait_for("the command", file.exists, 300, 0.01)
+        call()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    yield
+    thread.join()
+
+
+@pytest.fixture
+def head():
+    with running_head() as head:
+        yield head
+
+
+@pytest.fixture
+def channel(head):
+    remote = SshRemote(head)
+    yield remote.session()
+    remote.close()
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    """Writes to this process's standard input. A close is its end."""
+    read_end, write_end = os.pipe()
+    with open(read_end) as ours, open(write_end, "wb", buffering=0) as theirs:
+        monkeypatch.setattr("sys.stdin", ours)
+        yield theirs
+
+
+@contextlib.contextmanager
+def a_terminal():
+    """This process's stdin and stdout. The test types into it and reads what it shows. No fixture, because pytest
+    replaces stdout after the set-up."""
+    ours, theirs = pty.openpty()
+    with (
+        open(ours, "r+b", buffering=0) as screen,
+        io.TextIOWrapper(open(theirs, "r+b", buffering=0)) as device,
+        pytest.MonkeyPatch.context() as patched,
+    ):
+        patched.setattr("sys.stdin", device)
+        patched.setattr("sys.stdout", device)
+        before = termios.tcgetattr(screen)
+        yield screen
+        assert termios.tcgetattr(screen) == before
+
+
+def broken(tunnel, data):
+    raise OSError("the tunnel is closed")
+
+
+def test_input_outputs_and_exit_code(channel, stdin, capfdbinary):
+    stdin.write(b"\x00\xff in")
+    stdin.close()
+    assert terminal.run(channel, ["sh", "-c", "cat; printf '\\377 err' >&2; exit 7"]) == 7
+    assert capfdbinary.readouterr() == (b"\x00\xff in", b"\xff err")
+
+
+def test_a_connection_that_broke_before_the_command(channel, stdin, capsys, monkeypatch):
+    monkeypatch.setattr(TunnelSocket, "send", broken)
+    assert terminal.run(channel, ["true"]) == 255
+    assert capsys.readouterr().err == "gpucluster: the connection to the head node broke\n"
+
+
+def test_a_connection_that_breaks_under_a_command(head, channel, stdin, capsys, tmp_path):
+    with once(tmp_path / "runs", head.cut):
+        assert terminal.run(channel, ["sh", "-c", f"touch {tmp_path}/runs; sleep 600"]) == 255
+    assert capsys.readouterr().err == "gpucluster: the connection to the head node broke\n"
+
+
+def test_input_for_a_connection_that_broke(channel, stdin, capsys, monkeypatch, tmp_path):
+    """Only the thread that sends has found out."""
+
+    def type_more():
+        monkeypatch.setattr(TunnelSocket, "send", broken)
+        stdin.write(b"x")
+
+    with once(tmp_path / "runs", type_more):
+        assert terminal.run(channel, ["sh", "-c", f"touch {tmp_path}/runs; sleep 1; exit 5"]) == 5
+    assert capsys.readouterr().err == ""
+
+
+def test_a_signal_that_ends_the_command_is_no_broken_connection(channel, stdin, capsys):
+    assert terminal.run(channel, ["sh", "-c", "kill -9 $$"]) == 255
+    assert capsys.readouterr().err == ""
+
+
+def test_an_interactive_command(channel):
+    with a_terminal() as screen:
+        screen.write(b"typed\n")
+        assert terminal.shell(channel, ["sh", "-c", "read line; echo got $line; exit 7"]) == 7
+        assert screen.read(100) == b"typed\r\ngot typed\n"
+
+
+def test_an_interactive_command_whose_connection_breaks(head, channel, capsys, tmp_path):
+    with a_terminal(), once(tmp_path / "runs", head.cut):
+        assert terminal.shell(channel, ["sh", "-c", f"touch {tmp_path}/runs; sleep 600"]) == 255
+    assert capsys.readouterr().err == "gpucluster: the connection to the head node broke\n"
