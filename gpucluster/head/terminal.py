@@ -93,7 +93,7 @@ def _pump(receive: Callable[[int], bytes], target: Any) -> threading.Thread:
 def _exit_code(channel: paramiko.Channel) -> int:
     """255, as with ssh, if the connection broke or a signal ended the command. For a signal that ended only a part of
     a command, the remote shell returns 128 + n."""
-    code = channel.recv_exit_status()
+    code: int = channel.recv_exit_status()
     if code >= 0:
         return code
     if not streams.has_ended(channel):
