@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import logging
-import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -139,12 +138,17 @@ class SshRemote:
         return out
 
     def follow(self, path: str, *, stop: Callable[[], bool], outlast: Outlast | None = None) -> Iterator[str]:
-        return lines_of(lambda offset: self._tail(self._session_at_last(outlast), path, offset, stop))
+        return lines_of(lambda offset: self._tail(self._started_at_last(tail_argv(path, offset), outlast), stop))
 
-    def _session_at_last(self, outlast: Outlast | None) -> paramiko.Channel:
+    def _started_at_last(self, argv: Sequence[str], outlast: Outlast | None) -> paramiko.Channel:
+        """A channel on which the command runs. It may be started twice."""
         while True:
             try:
-                return self.session()
+                channel = self.session()
+                streams.start(channel, argv, CONNECT_TIMEOUT_S)
+                return channel
+            except UnansweredError:
+                continue  # if there is no connection, `session` has the reason
             except CloudError as error:
                 if outlast is None:
                     raise
@@ -198,7 +202,7 @@ class SshRemote:
         """Never sends a command twice: if the connection breaks after sending, that is an error."""
         channel.settimeout(timeout_s)
         try:
-            channel.exec_command(shlex.join(argv))
+            streams.start(channel, argv, timeout_s)
             error = streams.Reader(channel.recv_stderr)
             if input is not None:
                 streams.send(channel.sendall, input, sent or (lambda count: None))
@@ -207,26 +211,19 @@ class SshRemote:
             out = b"".join(iter(lambda: channel.recv(65536), b""))
             if not channel.status_event.wait(timeout_s):
                 raise TimeoutError
-            exit_code = channel.recv_exit_status()
+            exit_code = streams.exit_code(channel)
         except TimeoutError:
-            raise UnansweredError(f"the head node did not answer within {timeout_s:.0f} s") from None
+            raise streams.unanswered(timeout_s) from None
         except streams.broken() as problem:
-            reason = f": {problem}" if str(problem) else ""
-            raise UnansweredError(f"the connection to the head node broke{reason}") from None
+            raise streams.failure(channel, problem) from None
         finally:
             streams.close(channel)
-        if exit_code < 0:
-            ended = "a signal ended the command on the head node"
-            raise UnansweredError(ended if streams.has_ended(channel) else "the connection to the head node broke")
         return exit_code, out, error.text()
 
-    def _tail(
-        self, channel: paramiko.Channel, path: str, offset: int, stop: Callable[[], bool]
-    ) -> Iterator[bytes | None]:
-        """The file's content from `offset` on; None: that is all. Ends early if the connection ends."""
+    def _tail(self, channel: paramiko.Channel, stop: Callable[[], bool]) -> Iterator[bytes | None]:
+        """A file's content; None: that is all. Ends early if the connection ends."""
         channel.settimeout(_IDLE_S)
         try:
-            channel.exec_command(shlex.join(tail_argv(path, offset)))
             stopping = False
             while True:
                 try:
@@ -301,15 +298,16 @@ def connect(door: Door, user: str) -> paramiko.Transport:
     # paramiko logs tracebacks of errors that we report in one line
     logging.getLogger("paramiko").addHandler(logging.NullHandler())
     tunnel = open_tunnel(tunnel_url, timeout_s=CONNECT_TIMEOUT_S)
+    transport = paramiko.Transport(tunnel)  # any object with recv and send works
     try:
-        transport = paramiko.Transport(tunnel)  # any object with recv and send works
         transport.get_security_options().key_types = [expected.get_name()]
         transport.start_client(timeout=CONNECT_TIMEOUT_S)
         _verify(transport.get_remote_server_key(), expected)
         transport.auth_publickey(user, key)
     except streams.broken() as error:
+        is_connected = transport.is_active()
         tunnel.close()
-        raise _refused(error, tunnel) from None
+        raise _refused(error, tunnel, is_connected) from None
     # Keeps the tunnel from being closed as idle, and detects a dead connection.
     transport.set_keepalive(30)
     return transport
@@ -379,10 +377,12 @@ def new_private_key() -> str:
     )
 
 
-def _refused(error: Exception, tunnel: TunnelSocket) -> RemoteError:
+def _refused(error: Exception, tunnel: TunnelSocket, is_connected: bool) -> RemoteError:
+    """paramiko raises AuthenticationException also if the connection ends before sshd has answered, or if sshd does not
+    answer (AuthHandler.wait_for_response)."""
     import paramiko
 
-    if isinstance(error, paramiko.AuthenticationException):
+    if isinstance(error, paramiko.AuthenticationException) and is_connected and "timeout" not in str(error):
         return RemoteError(
             "the head node refuses the key from EC2 Instance Connect",
             "see its boot log: does EC2 Instance Connect work there?",

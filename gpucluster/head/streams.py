@@ -1,17 +1,25 @@
-"""The data of a command over SSH: its input, its outputs, and the exceptions of a connection that broke."""
+"""A command over SSH: its input and outputs, how it ended, and the exceptions of a connection that broke."""
 
 from __future__ import annotations
 
 import contextlib
+import shlex
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
+
+from gpucluster.errors import RemoteError, UnansweredError
 
 if TYPE_CHECKING:
     import paramiko
 
 _PIECE = 2**18
 """How many bytes of a command's input are sent before the progress is reported again."""
+_NOTICED_S = 0.5
+"""paramiko closes the channels of a broken connection before it marks the connection as inactive (Transport.run)."""
+_CLOSED = "Channel closed."
+"""paramiko's message if sshd refuses a request, or if the connection has ended (Channel._wait_for_event)."""
 
 
 def broken() -> tuple[type[Exception], ...]:
@@ -27,19 +35,78 @@ def close(channel: paramiko.Channel) -> None:
         channel.close()
 
 
-def has_ended(channel: paramiko.Channel) -> bool:
-    """Whether the command of a closed channel has ended. If it has not, the connection broke. sshd reports the end of
-    the outputs of each command that ends. If a signal ended the command, sshd sends no exit status
-    (session_exit_message and session_close_by_channel in OpenSSH's session.c)."""
-    return bool(channel.eof_received)
+def start(channel: paramiko.Channel, argv: Sequence[str], timeout_s: float) -> None:
+    """Starts a command. Raises RemoteError."""
+    with answering(channel, timeout_s):
+        channel.exec_command(shlex.join(argv))
+
+
+@contextlib.contextmanager
+def answering(channel: paramiko.Channel, timeout_s: float) -> Iterator[None]:
+    """For requests to sshd, such as to start a command: paramiko alone waits without a limit for the answer. Raises
+    RemoteError."""
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        close(channel)
+
+    limit = threading.Timer(timeout_s, end)
+    limit.daemon = True
+    limit.start()
+    try:
+        yield
+    except broken() as error:
+        raise (unanswered(timeout_s) if late.is_set() else failure(channel, error)) from None
+    finally:
+        limit.cancel()
+
+
+def unanswered(timeout_s: float) -> UnansweredError:
+    return UnansweredError(f"the head node did not answer within {timeout_s:.0f} s")
+
+
+def exit_code(channel: paramiko.Channel) -> int:
+    """Of a command whose outputs have ended. Raises UnansweredError if there is none: for a signal, sshd sends no exit
+    status (session_exit_message in OpenSSH's session.c)."""
+    code: int = channel.recv_exit_status()
+    if code < 0:
+        raise failure(channel)
+    return code
+
+
+def failure(channel: paramiko.Channel, error: Exception | None = None) -> RemoteError:
+    """Why a command has no exit code. error: one of `broken()`, if there was one."""
+    if error is None and _is_connected(channel):
+        return UnansweredError("a signal ended the command on the head node")
+    if str(error) == _CLOSED and _is_connected(channel):
+        hint = "it may have no memory or processes left: try again; `gpucluster head replace` replaces it"
+        return RemoteError("the head node refuses to start a command", hint)
+    reason = f": {error}" if error and str(error) not in ("", _CLOSED) else ""
+    return UnansweredError(f"the connection to the head node broke{reason}")
+
+
+def _is_connected(channel: paramiko.Channel) -> bool:
+    until = time.monotonic() + _NOTICED_S
+    while channel.transport.is_active():
+        if time.monotonic() > until:
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def send(write: Callable[[bytes], object], data: bytes, sent: Callable[[int], None]) -> None:
     """write: writes all bytes of its argument. sent: called with the number of bytes sent so far. The data is sent in
     pieces, because paramiko's `sendall` copies the remaining data for each packet of 32 KiB, which takes a minute for
-    185 MB."""
+    185 MB. Raises TimeoutError. Returns early if the channel is closed: the command has ended without reading
+    everything, or the connection broke, and `exit_code` knows which."""
     for start in range(0, len(data), _PIECE):
-        write(data[start : start + _PIECE])
+        try:
+            write(data[start : start + _PIECE])
+        except TimeoutError:
+            raise
+        except OSError:
+            return
         sent(min(start + _PIECE, len(data)))
 
 
@@ -53,13 +120,20 @@ class Reader(threading.Thread):
 
     def __init__(self, receive: Callable[[int], bytes]) -> None:
         super().__init__(daemon=True)
-        self._receive, self._data = receive, b""
+        self._receive, self._pieces = receive, list[bytes]()
         self.start()
 
     def run(self) -> None:
-        with contextlib.suppress(OSError, EOFError):
-            self._data = b"".join(iter(lambda: self._receive(65536), b""))
+        with contextlib.suppress(*broken()):
+            while piece := self._piece():
+                self._pieces.append(piece)
+
+    def _piece(self) -> bytes:
+        """The channel's time limit is for the caller's stream: this one may be silent for longer."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                return self._receive(65536)
 
     def text(self) -> bytes:
         self.join(5)
-        return self._data
+        return b"".join(self._pieces)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
-import shlex
 import shutil
 import signal
 import sys
@@ -13,62 +13,84 @@ import termios
 import threading
 import tty
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, BinaryIO
 
+from gpucluster.errors import RemoteError
 from gpucluster.head import streams
 
 if TYPE_CHECKING:
     import paramiko
 
 _CHUNK = 32768
+_ANSWER_S = 30.0
+NO_EXIT_CODE = 255
+"""As with ssh: the connection broke, or a signal ended the command. For a signal that ended only a part of a command,
+the remote shell returns 128 + n."""
 
 
 def run(channel: paramiko.Channel, argv: Sequence[str]) -> int:
-    """Runs a command with this process's stdin, stdout and stderr, byte for byte. Returns its exit code."""
-    with _until_broken(channel):
-        channel.exec_command(shlex.join(argv))
-        pumps = [_pump(channel.recv, sys.stdout.buffer), _pump(channel.recv_stderr, sys.stderr.buffer)]
-        threading.Thread(target=_send_stdin, args=(channel,), daemon=True).start()
-        for pump in pumps:
-            pump.join()
-    return _exit_code(channel)
+    """Runs a command with this process's stdin, stdout and stderr, byte for byte. Returns its exit code. Raises OSError
+    if stdout or stderr cannot be written."""
+    return _exit_code(channel, lambda: _pass_through(channel, argv))
 
 
 def shell(channel: paramiko.Channel, argv: Sequence[str] | None = None) -> int:
     """An interactive login, or `argv` with this terminal; without a terminal, the commands from stdin."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return run(channel, argv or ["bash", "--login"])
-    size = shutil.get_terminal_size()
-    with _until_broken(channel):
-        channel.get_pty(os.environ.get("TERM", "xterm"), size.columns, size.lines)
-        if argv:
-            channel.exec_command(shlex.join(argv))
-        else:
-            channel.invoke_shell()
-        with _raw(sys.stdin.fileno()), _resizing(channel):
-            _exchange(channel, sys.stdin.fileno(), sys.stdout.fileno())
-    return _exit_code(channel)
+    return _exit_code(channel, lambda: _interact(channel, argv))
 
 
-@contextlib.contextmanager
-def _until_broken(channel: paramiko.Channel) -> Iterator[None]:
-    """A channel whose connection broke, or whose terminal is gone, is closed: `_exit_code` does not wait for it."""
+def _exit_code(channel: paramiko.Channel, command: Callable[[], None]) -> int:
     try:
-        yield
-    except streams.broken():
+        command()
+        return streams.exit_code(channel)
+    except RemoteError as error:
+        sys.stderr.write(f"error: {error.message}\n")
+        return NO_EXIT_CODE
+    finally:
         streams.close(channel)
 
 
-def _exchange(channel: paramiko.Channel, source: int, target: int) -> None:
-    while True:
-        ready, _, _ = select.select([channel, source], [], [])
-        if channel in ready:
-            data = channel.recv(_CHUNK)
-            if not data:
-                return
-            os.write(target, data)
-        if source in ready:
-            channel.sendall(os.read(source, _CHUNK))
+def _pass_through(channel: paramiko.Channel, argv: Sequence[str]) -> None:
+    streams.start(channel, argv, _ANSWER_S)
+    pumps = [_Pump(channel, channel.recv, sys.stdout.buffer), _Pump(channel, channel.recv_stderr, sys.stderr.buffer)]
+    threading.Thread(target=_send_stdin, args=(channel,), daemon=True).start()
+    for pump in pumps:
+        pump.finish()
+
+
+class _Pump(threading.Thread):
+    """Copies an output of a command to one of this process."""
+
+    def __init__(self, channel: paramiko.Channel, receive: Callable[[int], bytes], target: BinaryIO) -> None:
+        super().__init__(daemon=True)
+        self._channel, self._receive, self._target = channel, receive, target
+        self._error: Exception | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            while data := _received(self._channel, self._receive):
+                self._target.write(data)
+                self._target.flush()
+        except Exception as error:
+            self._error = error
+            streams.close(self._channel)  # which ends the command and the other output
+
+    def finish(self) -> None:
+        """Raises what ended it early: RemoteError, or OSError of the target."""
+        self.join()
+        if self._error:
+            raise self._error
+
+
+def _received(channel: paramiko.Channel, receive: Callable[[int], bytes]) -> bytes:
+    """Raises RemoteError."""
+    try:
+        return receive(_CHUNK)
+    except streams.broken() as error:
+        raise streams.failure(channel, error) from None
 
 
 def _send_stdin(channel: paramiko.Channel) -> None:
@@ -78,27 +100,42 @@ def _send_stdin(channel: paramiko.Channel) -> None:
         channel.shutdown_write()
 
 
-def _pump(receive: Callable[[int], bytes], target: Any) -> threading.Thread:
-    def copy() -> None:
-        with contextlib.suppress(OSError):
-            while data := receive(_CHUNK):
-                target.write(data)
-                target.flush()
+def _interact(channel: paramiko.Channel, argv: Sequence[str] | None) -> None:
+    size = shutil.get_terminal_size()
+    with streams.answering(channel, _ANSWER_S):
+        channel.get_pty(os.environ.get("TERM", "xterm"), size.columns, size.lines)
+    if argv:
+        streams.start(channel, argv, _ANSWER_S)
+    else:
+        with streams.answering(channel, _ANSWER_S):
+            channel.invoke_shell()
+    with _raw(sys.stdin.fileno()), _resizes() as resized:
+        _exchange(channel, sys.stdin.fileno(), sys.stdout.fileno(), resized)
 
-    thread = threading.Thread(target=copy, daemon=True)
-    thread.start()
-    return thread
+
+def _exchange(channel: paramiko.Channel, source: int, target: int, resized: int) -> None:
+    """Until the command's output ends. Raises RemoteError, and OSError if this terminal is gone."""
+    while True:
+        ready, _, _ = select.select([channel, source, resized], [], [])
+        if resized in ready:
+            _resize(channel, resized)
+        if channel in ready:
+            data = _received(channel, channel.recv)
+            if not data:
+                return
+            _write(target, data)
+        if source in ready:
+            typed = os.read(source, _CHUNK)
+            if not typed:
+                raise OSError(errno.EIO, "this terminal is gone")
+            with contextlib.suppress(*streams.broken()):  # the output will end, too
+                channel.sendall(typed)
 
 
-def _exit_code(channel: paramiko.Channel) -> int:
-    """255, as with ssh, if the connection broke or a signal ended the command. For a signal that ended only a part of
-    a command, the remote shell returns 128 + n."""
-    code: int = channel.recv_exit_status()
-    if code >= 0:
-        return code
-    if not streams.has_ended(channel):
-        sys.stderr.write("gpucluster: the connection to the head node broke\n")
-    return 255
+def _write(target: int, data: bytes) -> None:
+    """A signal interrupts a write to a terminal."""
+    while data:
+        data = data[os.write(target, data) :]
 
 
 @contextlib.contextmanager
@@ -112,13 +149,27 @@ def _raw(terminal: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _resizing(channel: paramiko.Channel) -> Iterator[None]:
-    def resize(*_: object) -> None:
-        size = shutil.get_terminal_size()
-        channel.resize_pty(size.columns, size.lines)
+def _resizes() -> Iterator[int]:
+    """A pipe that has data after each resize of this terminal. The signal's handler itself must not send: it may have
+    interrupted paramiko, which holds a lock while it sends."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
 
-    before = signal.signal(signal.SIGWINCH, resize)
+    def resized(*_: object) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.write(writer, b"r")
+
+    before = signal.signal(signal.SIGWINCH, resized)
     try:
-        yield
+        yield reader
     finally:
         signal.signal(signal.SIGWINCH, before)
+        os.close(reader)
+        os.close(writer)
+
+
+def _resize(channel: paramiko.Channel, resized: int) -> None:
+    os.read(resized, _CHUNK)
+    size = shutil.get_terminal_size()
+    with contextlib.suppress(*streams.broken()):  # the command has ended, or its output ends soon
+        channel.resize_pty(size.columns, size.lines)

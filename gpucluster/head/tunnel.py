@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import threading
@@ -20,15 +21,22 @@ _UNACKNOWLEDGED_S = 60
 """After this time without an acknowledgement the connection has ended: the laptop slept, or has another network.
 Linux alone tries for 15 minutes (tcp_retries2). paramiko's keep-alive sends something every 30 s."""
 
+_CLOSE_S = 2
+"""How long a verb that ends waits for the endpoint's answer to its close."""
+
 
 def open_tunnel(url: str, *, timeout_s: float) -> TunnelSocket:
     """`url` is signed, so no message repeats it. Raises RemoteError."""
     from websockets.exceptions import InvalidStatus, WebSocketException
     from websockets.sync.client import connect
 
+    # websockets logs tracebacks of broken connections that we report in one line
+    logging.getLogger("websockets").addHandler(logging.NullHandler())
     try:
         # AWS's endpoint may not answer pings; SSH has its own keep-alive.
-        websocket = connect(url, compression=None, open_timeout=timeout_s, ping_interval=None, max_size=None)
+        websocket = connect(
+            url, compression=None, open_timeout=timeout_s, close_timeout=_CLOSE_S, ping_interval=None, max_size=None
+        )
     except InvalidStatus as error:
         status = error.response.status_code
         hint = "your AWS identity needs ec2-instance-connect:OpenTunnel" if status in (401, 403) else None

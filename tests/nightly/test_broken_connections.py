@@ -1,4 +1,4 @@
-"""A client that is killed or asleep, and a connection that breaks, during `submit`, `sync` and `logs -f`: real sshd,
+"""A client that is killed or asleep, and a connection that breaks, during `submit`, `ssh`, `sync` and `logs -f`: real sshd,
 Slurm and rsync on a booted head node. No job starts, so no compute node boots."""
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ SUBJECTS = [
     "gpucluster/head/openssh.py",
     "gpucluster/head/remote.py",
     "gpucluster/head/streams.py",
+    "gpucluster/head/terminal.py",
     "gpucluster/head/tunnel.py",
     "gpucluster/cli/frame/following.py",
     "gpucluster/cli/reach/sync.py",
@@ -149,6 +150,16 @@ def test_a_submit_whose_connection_breaks_finds_its_job(bed: Bed, slow_sbatch: N
     told, _ = client.communicate(timeout=120)
     assert client.returncode == 0, told
     assert [json.loads(told.splitlines()[-1])["job_id"]] == queue(bed)
+
+
+def test_ssh_says_why_a_command_has_no_exit_code(bed: Bed) -> None:
+    client = bed.start("ssh", "--", "sleep 777")
+    wait_for("the command", lambda: runs(bed, "^sleep 777"), 120, 0.1)
+    sh(bed, CUT, "^sleep 777")
+    told, _ = client.communicate(timeout=120)
+    assert (client.returncode, told) == (255, "error: the connection to the head node broke\n")
+    killed = bed.gpucluster("ssh", "--", "kill -9 $$")
+    assert (killed.returncode, killed.stderr) == (255, "error: a signal ended the command on the head node\n")
 
 
 def test_a_sync_whose_connection_breaks_continues(bed: Bed, tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ def new_key() -> paramiko.Ed25519Key:
 
 class Head:
     """A `gpucluster.head.remote.Door` to itself. Pushed keys are good for `key_valid_s`; `cut()` ends every tunnel.
+    `on_login` is called before a key is accepted, `on_command` before a command starts; False refuses the command, as
+    sshd does if it cannot fork.
 
     Each connection has `max_sessions` at once at most, by default as sshd's MaxSessions (sshd_config(5)).
     """
@@ -39,7 +41,9 @@ class Head:
         self.published = f"{self.key.get_name()} {self.key.get_base64()} root@head"
         self.key_valid_s = 60.0
         self.refuse_tunnel = ""
-        self.opened = 0
+        self.on_login: Callable[[], object] = lambda: None
+        self.on_command: Callable[[], bool] = lambda: True
+        self.opened = self.resized = 0
         self.pushed: list[tuple[float, str]] = []
         self._sockets: list[socket.socket] = []
         self._server = serve(self._tunnel, "127.0.0.1", 0, compression=None, max_size=None)
@@ -102,6 +106,7 @@ class _Server(paramiko.ServerInterface):
         self._head, self._sessions, self._lock = head, 0, threading.Lock()
 
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        self._head.on_login()
         good = username == "ubuntu" and self._head.takes(key)
         return paramiko.AUTH_SUCCESSFUL if good else paramiko.AUTH_FAILED
 
@@ -122,7 +127,13 @@ class _Server(paramiko.ServerInterface):
         """Commands get none, but they run as if they had one."""
         return True
 
+    def check_channel_window_change_request(self, channel: paramiko.Channel, *size: int) -> bool:
+        self._head.resized += 1
+        return True
+
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        if not self._head.on_command():
+            return False
         threading.Thread(target=_execute, args=(channel, command, self._ended), daemon=True).start()
         return True
 
@@ -144,28 +155,31 @@ def _execute(channel: paramiko.Channel, command: bytes, ended: Callable[[], None
         threading.Thread(target=_feed, args=(channel, process.stdin), daemon=True).start()
         for output in outputs:
             output.join()
+        with contextlib.suppress(OSError, EOFError):
+            channel.shutdown_write()  # as sshd does when the outputs are closed, before the command has ended
         process.wait()
         _until_answered(channel)
         ended()  # before the client hears of it, and asks for another session
         with contextlib.suppress(OSError, EOFError):
             _send_exit(channel, process.returncode)
-        channel.close()
+            channel.close()
 
 
 def _send_exit(channel: paramiko.Channel, returncode: int) -> None:
-    """As sshd does (session_exit_message in OpenSSH's session.c): a signal is another message (RFC 4254, 6.10)."""
-    if returncode >= 0:
-        channel.send_exit_status(returncode)
-        return
+    """As sshd does (session_exit_message in OpenSSH's session.c; RFC 4254, 6.10). paramiko's own method refuses to send
+    it after the end of the outputs."""
     message = paramiko.Message()
     message.add_byte(cMSG_CHANNEL_REQUEST)
     message.add_int(channel.remote_chanid)
-    message.add_string("exit-signal")
+    message.add_string("exit-status" if returncode >= 0 else "exit-signal")
     message.add_boolean(False)  # no reply
-    message.add_string(signal.Signals(-returncode).name.removeprefix("SIG"))
-    message.add_boolean(False)  # no core dump
-    message.add_string("")
-    message.add_string("")
+    if returncode >= 0:
+        message.add_int(returncode)
+    else:
+        message.add_string(signal.Signals(-returncode).name.removeprefix("SIG"))
+        message.add_boolean(False)  # no core dump
+        message.add_string("")
+        message.add_string("")
     channel.transport._send_user_message(message)
 
 
@@ -187,7 +201,7 @@ def _feed(channel: paramiko.Channel, stdin: io.BufferedWriter) -> None:
 
 
 def _drain(stream: io.BufferedReader, send) -> None:
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, EOFError):
         while data := os.read(stream.fileno(), 65536):
             send(data)
 

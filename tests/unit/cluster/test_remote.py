@@ -11,6 +11,7 @@ from ssh_head import new_key, running_head
 
 from gpucluster.errors import RemoteError, UnansweredError
 from gpucluster.head import remote as remote_module
+from gpucluster.head import streams
 from gpucluster.head.remote import Completed, SshRemote
 from gpucluster.head.tunnel import TunnelSocket
 from localcloud.tests import patience
@@ -238,11 +239,13 @@ def test_a_connection_that_broke_unnoticed_does_not_replace_the_error(ssh, tmp_p
     def break_once_it_runs():
         wait_for((tmp_path / "runs").exists)
         monkeypatch.setattr(TunnelSocket, "send", broken)
+        (tmp_path / "broke").touch()
 
     breaking = threading.Thread(target=break_once_it_runs)
     breaking.start()
+    script = f"cat; touch {tmp_path}/runs; until [ -e {tmp_path}/broke ]; do echo waits; sleep 0.1; done; sleep 600"
     with pytest.raises(RemoteError, match="^the head node did not answer within 3 s$"):
-        ssh.run(["sh", "-c", f"cat; touch {tmp_path}/runs; sleep 600"], timeout_s=3)
+        ssh.run(["sh", "-c", script], timeout_s=3)
     breaking.join()
 
 
@@ -250,6 +253,53 @@ def test_a_command_that_a_signal_ended(ssh):
     with pytest.raises(UnansweredError, match="^a signal ended the command on the head node$"):
         ssh.run(["sh", "-c", "kill -9 $$"])
     assert ssh.run(["true"]).exit_code == 0
+
+
+def test_a_connection_that_breaks_after_a_command_closed_its_outputs(head, ssh, tmp_path):
+    def cut_once_it_runs():
+        wait_for((tmp_path / "runs").exists)
+        head.cut()
+
+    threading.Thread(target=cut_once_it_runs).start()
+    with pytest.raises(UnansweredError, match="^the connection to the head node broke"):
+        ssh.run(["sh", "-c", f"exec >&- 2>&-; touch {tmp_path}/runs; sleep 3"])
+
+
+def test_a_command_that_ends_without_reading_its_input(ssh):
+    done = ssh.run(["sh", "-c", "echo no space >&2; exit 3"], input=b"x" * 10_000_000)
+    assert (done.exit_code, done.stderr) == (3, "no space\n")
+
+
+def test_a_command_that_the_head_node_does_not_start(head, ssh):
+    head.on_command = lambda: False
+    with pytest.raises(RemoteError, match="^the head node refuses to start a command$") as refused:
+        ssh.run(["true"])
+    assert not isinstance(refused.value, UnansweredError)
+    with pytest.raises(RemoteError, match="^the head node refuses to start a command$"):
+        list(ssh.follow("/dev/null", stop=lambda: True))
+    head.on_command = lambda: True
+    assert ssh.run(["true"]).exit_code == 0
+    assert head.opened == 1
+
+
+def test_a_head_node_that_does_not_answer_a_request(head, ssh):
+    answered = threading.Event()
+    head.on_command = lambda: answered.wait(300)
+    with pytest.raises(UnansweredError, match="^the head node did not answer within 1 s$"):
+        ssh.run(["true"], timeout_s=1)
+    answered.set()
+
+
+def test_the_other_output_may_be_silent_for_longer_than_the_time_limit():
+    answers = [TimeoutError(), b"full", TimeoutError(), b" disk", EOFError()]
+
+    def receive(count):
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert streams.Reader(receive).text() == b"full disk"
 
 
 def test_another_host_key_is_refused_before_anything_is_sent(head, ssh):
@@ -320,6 +370,13 @@ def test_an_invalid_host_key_is_refused(head, ssh, published, message):
 def test_a_key_that_has_expired(head, ssh):
     head.key_valid_s = 0
     with pytest.raises(RemoteError, match="refuses the key"):
+        ssh.run(["true"])
+
+
+def test_a_connection_that_breaks_before_the_key_is_accepted(head, ssh):
+    """paramiko calls that a failed authentication."""
+    head.on_login = head.cut
+    with pytest.raises(RemoteError, match="^no SSH connection to the head node: "):
         ssh.run(["true"])
 
 

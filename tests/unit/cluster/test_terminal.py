@@ -6,8 +6,11 @@ import contextlib
 import io
 import os
 import pty
+import signal
 import termios
 import threading
+import time
+from types import SimpleNamespace
 
 import pytest
 from ssh_head import running_head
@@ -16,6 +19,8 @@ from gpucluster.head import terminal
 from gpucluster.head.remote import SshRemote
 from gpucluster.head.tunnel import TunnelSocket
 from localcloud.tests import patience
+
+BROKE = "error: the connection to the head node broke\n"
 
 
 @contextlib.contextmanager
@@ -85,13 +90,13 @@ def test_input_outputs_and_exit_code(channel, stdin, capfdbinary):
 def test_a_connection_that_broke_before_the_command(channel, stdin, capsys, monkeypatch):
     monkeypatch.setattr(TunnelSocket, "send", broken)
     assert terminal.run(channel, ["true"]) == 255
-    assert capsys.readouterr().err == "gpucluster: the connection to the head node broke\n"
+    assert capsys.readouterr().err == BROKE
 
 
 def test_a_connection_that_breaks_under_a_command(head, channel, stdin, capsys, tmp_path):
     with once(tmp_path / "runs", head.cut):
         assert terminal.run(channel, ["sh", "-c", f"touch {tmp_path}/runs; sleep 600"]) == 255
-    assert capsys.readouterr().err == "gpucluster: the connection to the head node broke\n"
+    assert capsys.readouterr().err == BROKE
 
 
 def test_input_for_a_connection_that_broke(channel, stdin, capsys, monkeypatch, tmp_path):
@@ -106,19 +111,88 @@ def test_input_for_a_connection_that_broke(channel, stdin, capsys, monkeypatch, 
     assert capsys.readouterr().err == ""
 
 
+def test_output_that_a_broken_connection_loses_is_an_error(channel, stdin, capfdbinary, monkeypatch, tmp_path):
+    """paramiko sends an acknowledgement for every 200 KB that it reads."""
+
+    def stop_sending():
+        monkeypatch.setattr(TunnelSocket, "send", broken)
+        (tmp_path / "broke").touch()
+
+    script = f"touch {tmp_path}/runs; until [ -e {tmp_path}/broke ]; do sleep 0.05; done; head -c 1000000 /dev/zero"
+    with once(tmp_path / "runs", stop_sending):
+        assert terminal.run(channel, ["sh", "-c", script]) == 255
+    assert capfdbinary.readouterr().err.decode() == BROKE
+
+
+def test_a_reader_that_has_ended(channel, stdin):
+    """`gpucluster ssh -- yes | head`: the verb's exit code is 1, and `yes` ends."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with open(write_end, "wb", buffering=0) as closed, pytest.MonkeyPatch.context() as patched:
+        patched.setattr("sys.stdout", SimpleNamespace(buffer=closed))
+        with pytest.raises(BrokenPipeError):
+            terminal.run(channel, ["yes"])
+    assert channel.closed
+
+
 def test_a_signal_that_ends_the_command_is_no_broken_connection(channel, stdin, capsys):
     assert terminal.run(channel, ["sh", "-c", "kill -9 $$"]) == 255
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "error: a signal ended the command on the head node\n"
+
+
+def test_a_command_that_the_head_node_does_not_start(head, channel, stdin, capsys):
+    head.on_command = lambda: False
+    assert terminal.run(channel, ["true"]) == 255
+    assert capsys.readouterr().err == "error: the head node refuses to start a command\n"
 
 
 def test_an_interactive_command(channel):
     with a_terminal() as screen:
         screen.write(b"typed\n")
+        assert screen.read(100) == b"typed\r\n"
         assert terminal.shell(channel, ["sh", "-c", "read line; echo got $line; exit 7"]) == 7
-        assert screen.read(100) == b"typed\r\ngot typed\n"
+        assert screen.read(100) == b"got typed\n"
 
 
 def test_an_interactive_command_whose_connection_breaks(head, channel, capsys, tmp_path):
     with a_terminal(), once(tmp_path / "runs", head.cut):
         assert terminal.shell(channel, ["sh", "-c", f"touch {tmp_path}/runs; sleep 600"]) == 255
-    assert capsys.readouterr().err == "gpucluster: the connection to the head node broke\n"
+    assert capsys.readouterr().err == BROKE
+
+
+def test_a_terminal_that_is_resized_while_a_key_is_sent(head, channel, monkeypatch, tmp_path):
+    """paramiko holds a lock while it sends: a handler that sent would wait for itself."""
+    send = TunnelSocket.send
+
+    def resized_meanwhile(tunnel, data):
+        if threading.current_thread() is threading.main_thread():
+            signal.raise_signal(signal.SIGWINCH)
+        return send(tunnel, data)
+
+    with a_terminal() as screen:
+
+        def type_a_key():
+            monkeypatch.setattr(TunnelSocket, "send", resized_meanwhile)
+            screen.write(b"x")
+            patience.wait_for("the new size", lambda: head.resized, 300, 0.01)
+            screen.write(b"\n")
+
+        with once(tmp_path / "runs", type_a_key):
+            assert terminal.shell(channel, ["sh", "-c", f"touch {tmp_path}/runs; read line; exit 7"]) == 7
+
+
+def test_a_terminal_that_is_resized_while_it_is_full_shows_everything(channel, tmp_path):
+    """A signal interrupts a write to a terminal."""
+    shown = []
+    with a_terminal() as screen:
+
+        def read_all():
+            for _ in range(20):
+                os.kill(os.getpid(), signal.SIGWINCH)
+                time.sleep(0.02)
+            while sum(map(len, shown)) < 300_000:
+                shown.append(screen.read(65536))
+
+        with once(tmp_path / "runs", read_all):
+            assert terminal.shell(channel, ["sh", "-c", f"touch {tmp_path}/runs; yes | head -c 300000"]) == 0
+    assert b"".join(shown) == b"y\n" * 150_000
