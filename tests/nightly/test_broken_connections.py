@@ -1,5 +1,5 @@
-"""A client that is killed or asleep, and a connection that breaks, during `submit`, `ssh`, `sync` and `logs -f`: real sshd,
-Slurm and rsync on a booted head node. No job starts, so no compute node boots."""
+"""A client that is killed or asleep, and a connection that breaks, during `submit`, `ssh`, `sync` and `logs -f`: real
+sshd, Slurm and rsync on a booted head node. No job starts, so no compute node boots."""
 
 from __future__ import annotations
 
