@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from gpucluster import account
-from gpucluster.errors import CloudError, RemoteError, UnansweredError
+from gpucluster.errors import CloudError, RemoteError
 from gpucluster.head import streams
 from gpucluster.head.tunnel import TunnelSocket, open_tunnel
 
@@ -37,6 +37,7 @@ sshd_config(5)), and logs that are followed are sessions, too."""
 _FULL_S = 20.0
 """How long a refused session is requested again."""
 _FULL_PAUSE_S = 0.5
+logging.getLogger("paramiko").addHandler(logging.NullHandler())  # it logs tracebacks of errors that we report
 _MISSING = "No module named 'gpucluster_node"
 OTHER_VERSION = "the head node has another version of GpuCluster: `gpucluster up` updates it"
 
@@ -141,14 +142,12 @@ class SshRemote:
         return lines_of(lambda offset: self._tail(self._started_at_last(tail_argv(path, offset), outlast), stop))
 
     def _started_at_last(self, argv: Sequence[str], outlast: Outlast | None) -> paramiko.Channel:
-        """A channel on which the command runs. It may be started twice."""
+        """The channel of a running command, which may have been started twice."""
         while True:
             try:
                 channel = self.session()
                 streams.start(channel, argv, CONNECT_TIMEOUT_S)
                 return channel
-            except UnansweredError:
-                continue  # if there is no connection, `session` has the reason
             except CloudError as error:
                 if outlast is None:
                     raise
@@ -295,8 +294,6 @@ def connect(door: Door, user: str) -> paramiko.Transport:
     expected = _host_key(line.result())
     pushed.result()
     tunnel_url = url.result() if time.monotonic() < asked + _URL_S else door.tunnel_url()
-    # paramiko logs tracebacks of errors that we report in one line
-    logging.getLogger("paramiko").addHandler(logging.NullHandler())
     tunnel = open_tunnel(tunnel_url, timeout_s=CONNECT_TIMEOUT_S)
     transport = paramiko.Transport(tunnel)  # any object with recv and send works
     try:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _PIECE = 2**18
 """How many bytes of a command's input are sent before the progress is reported again."""
 _NOTICED_S = 0.5
-"""paramiko closes the channels of a broken connection before it marks the connection as inactive (Transport.run)."""
+"""How long paramiko may take to mark a broken connection as inactive, after it has closed the channels
+(Transport.run)."""
 _CLOSED = "Channel closed."
 """paramiko's message if sshd refuses a request, or if the connection has ended (Channel._wait_for_event)."""
 
@@ -43,8 +44,8 @@ def start(channel: paramiko.Channel, argv: Sequence[str], timeout_s: float) -> N
 
 @contextlib.contextmanager
 def answering(channel: paramiko.Channel, timeout_s: float) -> Iterator[None]:
-    """For requests to sshd, such as to start a command: paramiko alone waits without a limit for the answer. Raises
-    RemoteError."""
+    """Limits how long requests to sshd wait for their answers, such as the request to start a command. paramiko has no
+    such limit. Raises RemoteError."""
     late = threading.Event()
 
     def end() -> None:
@@ -67,12 +68,13 @@ def unanswered(timeout_s: float) -> UnansweredError:
 
 
 def exit_code(channel: paramiko.Channel) -> int:
-    """Of a command whose outputs have ended. Raises UnansweredError if there is none: for a signal, sshd sends no exit
-    status (session_exit_message in OpenSSH's session.c)."""
+    """The exit code of a command whose output was read to its end. Raises UnansweredError if there is none: if a signal
+    ended the command, sshd sends no exit status (session_exit_message in OpenSSH's session.c). Raises it also if the
+    connection broke between the exit status and the end of the output, which sshd sends in any order."""
     code: int = channel.recv_exit_status()
-    if code < 0:
-        raise failure(channel)
-    return code
+    if code >= 0 and (channel.eof_received or _is_connected(channel)):
+        return code
+    raise failure(channel)
 
 
 def failure(channel: paramiko.Channel, error: Exception | None = None) -> RemoteError:

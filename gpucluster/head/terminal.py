@@ -15,7 +15,7 @@ import tty
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
-from gpucluster.errors import RemoteError
+from gpucluster.errors import UnansweredError
 from gpucluster.head import streams
 
 if TYPE_CHECKING:
@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 
 _CHUNK = 32768
 _ANSWER_S = 30.0
+_FULL_PAUSE_S = 0.05
+"""The time between attempts to send to a command that does not read."""
 NO_EXIT_CODE = 255
-"""As with ssh: the connection broke, or a signal ended the command. For a signal that ended only a part of a command,
-the remote shell returns 128 + n."""
+"""The verb's exit code, as ssh's, if the connection broke or a signal ended the command. If a signal ended only a part
+of a command, the remote shell returns 128 + n."""
 
 
 def run(channel: paramiko.Channel, argv: Sequence[str]) -> int:
-    """Runs a command with this process's stdin, stdout and stderr, byte for byte. Returns its exit code. Raises OSError
-    if stdout or stderr cannot be written."""
+    """Runs a command with this process's stdin, stdout and stderr, byte for byte. Returns its exit code, or
+    NO_EXIT_CODE. Raises RemoteError if the head node does not start the command, and OSError if stdout or stderr cannot
+    be written."""
     return _exit_code(channel, lambda: _pass_through(channel, argv))
 
 
@@ -45,7 +48,7 @@ def _exit_code(channel: paramiko.Channel, command: Callable[[], None]) -> int:
     try:
         command()
         return streams.exit_code(channel)
-    except RemoteError as error:
+    except UnansweredError as error:
         sys.stderr.write(f"error: {error.message}\n")
         return NO_EXIT_CODE
     finally:
@@ -94,10 +97,13 @@ def _received(channel: paramiko.Channel, receive: Callable[[int], bytes]) -> byt
 
 
 def _send_stdin(channel: paramiko.Channel) -> None:
+    """A stdin that is closed, or that cannot be read, is an empty one."""
     with contextlib.suppress(*streams.broken(), ValueError):
-        while data := os.read(sys.stdin.fileno(), _CHUNK):
-            channel.sendall(data)
-        channel.shutdown_write()
+        try:
+            while sys.stdin and (data := os.read(sys.stdin.fileno(), _CHUNK)):
+                channel.sendall(data)
+        finally:
+            channel.shutdown_write()
 
 
 def _interact(channel: paramiko.Channel, argv: Sequence[str] | None) -> None:
@@ -114,9 +120,12 @@ def _interact(channel: paramiko.Channel, argv: Sequence[str] | None) -> None:
 
 
 def _exchange(channel: paramiko.Channel, source: int, target: int, resized: int) -> None:
-    """Until the command's output ends. Raises RemoteError, and OSError if this terminal is gone."""
+    """Shows the command's output to its end, and sends what is typed. The output continues while the command does not
+    read. Raises RemoteError, and OSError if this terminal is gone."""
+    typed = b""
     while True:
-        ready, _, _ = select.select([channel, source, resized], [], [])
+        sources = [channel, resized] if typed else [channel, resized, source]
+        ready, _, _ = select.select(sources, [], [], _FULL_PAUSE_S if typed else None)
         if resized in ready:
             _resize(channel, resized)
         if channel in ready:
@@ -128,8 +137,17 @@ def _exchange(channel: paramiko.Channel, source: int, target: int, resized: int)
             typed = os.read(source, _CHUNK)
             if not typed:
                 raise OSError(errno.EIO, "this terminal is gone")
-            with contextlib.suppress(*streams.broken()):  # the output will end, too
-                channel.sendall(typed)
+        typed = _sent(channel, typed)
+
+
+def _sent(channel: paramiko.Channel, typed: bytes) -> bytes:
+    """What is left, because the command does not read. The keys are lost if the connection breaks."""
+    try:
+        while typed and channel.send_ready():
+            typed = typed[channel.send(typed) :]
+    except streams.broken():
+        return b""
+    return typed
 
 
 def _write(target: int, data: bytes) -> None:
@@ -141,11 +159,12 @@ def _write(target: int, data: bytes) -> None:
 @contextlib.contextmanager
 def _raw(terminal: int) -> Iterator[None]:
     before = termios.tcgetattr(terminal)
-    tty.setraw(terminal, termios.TCSADRAIN)  # as ssh does: keeps what was typed before
+    tty.setraw(terminal, termios.TCSADRAIN)  # ssh, too, keeps what was typed before
     try:
         yield
     finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        with contextlib.suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
 @contextlib.contextmanager

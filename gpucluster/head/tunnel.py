@@ -23,6 +23,7 @@ Linux alone tries for 15 minutes (tcp_retries2). paramiko's keep-alive sends som
 
 _CLOSE_S = 2
 """How long a verb that ends waits for the endpoint's answer to its close."""
+logging.getLogger("websockets").addHandler(logging.NullHandler())  # it logs tracebacks of errors that we report
 
 
 def open_tunnel(url: str, *, timeout_s: float) -> TunnelSocket:
@@ -30,8 +31,6 @@ def open_tunnel(url: str, *, timeout_s: float) -> TunnelSocket:
     from websockets.exceptions import InvalidStatus, WebSocketException
     from websockets.sync.client import connect
 
-    # websockets logs tracebacks of broken connections that we report in one line
-    logging.getLogger("websockets").addHandler(logging.NullHandler())
     try:
         # AWS's endpoint may not answer pings; SSH has its own keep-alive.
         websocket = connect(

@@ -45,6 +45,7 @@ class Head:
         self.on_command: Callable[[], bool] = lambda: True
         self.opened = self.resized = 0
         self.pushed: list[tuple[float, str]] = []
+        self.commands: list[subprocess.Popen[bytes]] = []
         self._sockets: list[socket.socket] = []
         self._server = serve(self._tunnel, "127.0.0.1", 0, compression=None, max_size=None)
         self.port = self._server.socket.getsockname()[1]
@@ -70,6 +71,9 @@ class Head:
 
     def close(self) -> None:
         self.cut()
+        for command in self.commands:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(command.pid, signal.SIGKILL)
         self._server.shutdown()
 
     def _tunnel(self, websocket: ServerConnection) -> None:
@@ -124,8 +128,11 @@ class _Server(paramiko.ServerInterface):
         return paramiko.OPEN_SUCCEEDED
 
     def check_channel_pty_request(self, channel: paramiko.Channel, *terminal: object) -> bool:
-        """Commands get none, but they run as if they had one."""
+        """The command gets no terminal, but it runs as if it had one."""
         return True
+
+    def check_channel_shell_request(self, channel: paramiko.Channel) -> bool:
+        return self.check_channel_exec_request(channel, b"exec bash")
 
     def check_channel_window_change_request(self, channel: paramiko.Channel, *size: int) -> bool:
         self._head.resized += 1
@@ -134,7 +141,7 @@ class _Server(paramiko.ServerInterface):
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
         if not self._head.on_command():
             return False
-        threading.Thread(target=_execute, args=(channel, command, self._ended), daemon=True).start()
+        threading.Thread(target=_execute, args=(self._head, channel, command, self._ended), daemon=True).start()
         return True
 
     def _ended(self) -> None:
@@ -142,9 +149,11 @@ class _Server(paramiko.ServerInterface):
             self._sessions -= 1
 
 
-def _execute(channel: paramiko.Channel, command: bytes, ended: Callable[[], None]) -> None:
+def _execute(head: Head, channel: paramiko.Channel, command: bytes, ended: Callable[[], None]) -> None:
     pipe = subprocess.PIPE
-    with subprocess.Popen(["bash", "-c", command.decode()], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+    argv = ["bash", "-c", command.decode()]
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True) as process:
+        head.commands.append(process)
         outputs = [
             threading.Thread(target=_drain, args=(process.stdout, channel.sendall)),
             threading.Thread(target=_drain, args=(process.stderr, channel.sendall_stderr)),
@@ -153,16 +162,24 @@ def _execute(channel: paramiko.Channel, command: bytes, ended: Callable[[], None
             output.start()
         # beside: as with sshd, a program may end before its client has said all
         threading.Thread(target=_feed, args=(channel, process.stdin), daemon=True).start()
+        # sshd sends the end of the outputs and the exit status in any order
+        exiting = threading.Thread(target=_exit, args=(channel, process, ended))
+        exiting.start()
         for output in outputs:
             output.join()
         with contextlib.suppress(OSError, EOFError):
-            channel.shutdown_write()  # as sshd does when the outputs are closed, before the command has ended
-        process.wait()
-        _until_answered(channel)
-        ended()  # before the client hears of it, and asks for another session
+            channel.shutdown_write()
+        exiting.join()
         with contextlib.suppress(OSError, EOFError):
-            _send_exit(channel, process.returncode)
             channel.close()
+
+
+def _exit(channel: paramiko.Channel, process: subprocess.Popen[bytes], ended: Callable[[], None]) -> None:
+    process.wait()
+    _until_answered(channel)
+    ended()  # before the client hears of it, and asks for another session
+    with contextlib.suppress(OSError, EOFError):
+        _send_exit(channel, process.returncode)
 
 
 def _send_exit(channel: paramiko.Channel, returncode: int) -> None:
@@ -201,7 +218,8 @@ def _feed(channel: paramiko.Channel, stdin: io.BufferedWriter) -> None:
 
 
 def _drain(stream: io.BufferedReader, send) -> None:
-    with contextlib.suppress(OSError, EOFError):
+    """The command gets SIGPIPE if its client no longer reads, as from sshd."""
+    with stream, contextlib.suppress(OSError, EOFError):
         while data := os.read(stream.fileno(), 65536):
             send(data)
 

@@ -6,6 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import paramiko
 import pytest
 from ssh_head import new_key, running_head
 
@@ -262,7 +263,20 @@ def test_a_connection_that_breaks_after_a_command_closed_its_outputs(head, ssh, 
 
     threading.Thread(target=cut_once_it_runs).start()
     with pytest.raises(UnansweredError, match="^the connection to the head node broke"):
-        ssh.run(["sh", "-c", f"exec >&- 2>&-; touch {tmp_path}/runs; sleep 3"])
+        ssh.run(["sh", "-c", f"exec >&- 2>&-; touch {tmp_path}/runs; sleep 600"])
+
+
+def test_a_connection_that_breaks_after_a_command_before_its_last_output(head, ssh, tmp_path):
+    """The command has an exit status, but a process that it started still writes."""
+
+    def cut_once_it_ended():
+        wait_for((tmp_path / "ended").exists)
+        head.cut()
+
+    script = f"echo first; (sleep 600; echo late) & touch {tmp_path}/ended"
+    threading.Thread(target=cut_once_it_ended).start()
+    with pytest.raises(UnansweredError, match="^the connection to the head node broke"):
+        ssh.run(["sh", "-c", script])
 
 
 def test_a_command_that_ends_without_reading_its_input(ssh):
@@ -377,6 +391,17 @@ def test_a_connection_that_breaks_before_the_key_is_accepted(head, ssh):
     """paramiko calls that a failed authentication."""
     head.on_login = head.cut
     with pytest.raises(RemoteError, match="^no SSH connection to the head node: "):
+        ssh.run(["true"])
+
+
+def test_a_head_node_that_does_not_answer_whether_it_accepts_the_key(head, ssh, monkeypatch):
+    """paramiko's exception is from its source (AuthHandler.wait_for_response). It raises it after 30 s."""
+
+    def late(transport, user, key):
+        raise paramiko.AuthenticationException("Authentication timeout.")
+
+    monkeypatch.setattr(paramiko.Transport, "auth_publickey", late)
+    with pytest.raises(RemoteError, match="^no SSH connection to the head node: Authentication timeout"):
         ssh.run(["true"])
 
 

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 from ssh_head import running_head
 
+from gpucluster.errors import RemoteError
 from gpucluster.head import terminal
 from gpucluster.head.remote import SshRemote
 from gpucluster.head.tunnel import TunnelSocket
@@ -73,7 +74,7 @@ def a_terminal():
         patched.setattr("sys.stdout", device)
         before = termios.tcgetattr(screen)
         yield screen
-        assert termios.tcgetattr(screen) == before
+        assert screen.closed or termios.tcgetattr(screen) == before
 
 
 def broken(tunnel, data):
@@ -118,21 +119,36 @@ def test_output_that_a_broken_connection_loses_is_an_error(channel, stdin, capfd
         monkeypatch.setattr(TunnelSocket, "send", broken)
         (tmp_path / "broke").touch()
 
-    script = f"touch {tmp_path}/runs; until [ -e {tmp_path}/broke ]; do sleep 0.05; done; head -c 1000000 /dev/zero"
+    script = f"touch {tmp_path}/runs; until [ -e {tmp_path}/broke ]; do sleep 0.05; done; head -c 3000000 /dev/zero"
     with once(tmp_path / "runs", stop_sending):
         assert terminal.run(channel, ["sh", "-c", script]) == 255
     assert capfdbinary.readouterr().err.decode() == BROKE
 
 
-def test_a_reader_that_has_ended(channel, stdin):
-    """`gpucluster ssh -- yes | head`: the verb's exit code is 1, and `yes` ends."""
+@pytest.mark.parametrize(("output", "command"), [("stdout", "yes"), ("stderr", "yes >&2")])
+def test_a_reader_that_has_ended(head, channel, stdin, output, command):
+    """`gpucluster ssh -- yes | head`: `yes` ends, and the verb with it."""
     read_end, write_end = os.pipe()
     os.close(read_end)
     with open(write_end, "wb", buffering=0) as closed, pytest.MonkeyPatch.context() as patched:
-        patched.setattr("sys.stdout", SimpleNamespace(buffer=closed))
+        patched.setattr(f"sys.{output}", SimpleNamespace(buffer=closed))
         with pytest.raises(BrokenPipeError):
-            terminal.run(channel, ["yes"])
-    assert channel.closed
+            terminal.run(channel, ["sh", "-c", command])
+    patience.wait_for("the command's end", lambda: head.commands[0].poll() is not None, 300, 0.01)
+
+
+def test_a_stdin_that_cannot_be_read_is_empty(channel, monkeypatch, capfd, tmp_path):
+    """For example that of nohup, which is open for writing only."""
+    with (tmp_path / "out").open("w") as unreadable:
+        monkeypatch.setattr("sys.stdin", unreadable)
+        assert terminal.run(channel, ["sh", "-c", "cat; echo done"]) == 0
+    assert capfd.readouterr().out == "done\n"
+
+
+def test_a_stdin_that_is_closed_is_empty(channel, monkeypatch, capfd):
+    monkeypatch.setattr("sys.stdin", None)
+    assert terminal.run(channel, ["sh", "-c", "cat; echo done"]) == 0
+    assert capfd.readouterr().out == "done\n"
 
 
 def test_a_signal_that_ends_the_command_is_no_broken_connection(channel, stdin, capsys):
@@ -140,10 +156,17 @@ def test_a_signal_that_ends_the_command_is_no_broken_connection(channel, stdin, 
     assert capsys.readouterr().err == "error: a signal ended the command on the head node\n"
 
 
-def test_a_command_that_the_head_node_does_not_start(head, channel, stdin, capsys):
+def test_a_command_that_the_head_node_does_not_start(head, channel, stdin):
     head.on_command = lambda: False
-    assert terminal.run(channel, ["true"]) == 255
-    assert capsys.readouterr().err == "error: the head node refuses to start a command\n"
+    with pytest.raises(RemoteError, match="^the head node refuses to start a command$") as refused:
+        terminal.run(channel, ["true"])
+    assert refused.value.hint
+
+
+def test_a_login(channel):
+    with a_terminal() as screen:
+        screen.write(b"exit 7\n")
+        assert terminal.shell(channel) == 7
 
 
 def test_an_interactive_command(channel):
@@ -196,3 +219,33 @@ def test_a_terminal_that_is_resized_while_it_is_full_shows_everything(channel, t
         with once(tmp_path / "runs", read_all):
             assert terminal.shell(channel, ["sh", "-c", f"touch {tmp_path}/runs; yes | head -c 300000"]) == 0
     assert b"".join(shown) == b"y\n" * 150_000
+
+
+def test_output_continues_while_a_command_does_not_read_what_is_typed(channel, tmp_path):
+    with a_terminal() as screen:
+
+        def type_without_end():
+            with contextlib.suppress(OSError, ValueError):
+                while True:
+                    screen.write(b"x" * 4096)
+
+        def paste():
+            threading.Thread(target=type_without_end, daemon=True).start()
+            patience.wait_for("a full window", lambda: channel.out_window_size == 0, 300, 0.01)
+            (tmp_path / "full").touch()
+            shown = b""
+            while b"end" not in shown:
+                shown += screen.read(65536)
+
+        script = f"touch {tmp_path}/runs; until [ -e {tmp_path}/full ]; do sleep 0.05; done; echo end; exit 7"
+        with once(tmp_path / "runs", paste):
+            assert terminal.shell(channel, ["sh", "-c", script]) == 7
+
+
+def test_a_terminal_that_is_gone(channel, tmp_path):
+    with (
+        a_terminal() as screen,
+        once(tmp_path / "runs", screen.close),
+        pytest.raises(OSError, match="this terminal is gone"),
+    ):
+        terminal.shell(channel, ["sh", "-c", f"touch {tmp_path}/runs; sleep 600"])
