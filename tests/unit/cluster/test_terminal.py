@@ -234,10 +234,12 @@ def test_output_continues_while_a_command_does_not_read_what_is_typed(channel, t
             patience.wait_for("a full window", lambda: channel.out_window_size == 0, 300, 0.01)
             (tmp_path / "full").touch()
             shown = b""
-            while b"end" not in shown:
+            while b"shown" not in shown:
                 shown += screen.read(65536)
+            (tmp_path / "seen").touch()
 
-        script = f"touch {tmp_path}/runs; until [ -e {tmp_path}/full ]; do sleep 0.05; done; echo end; exit 7"
+        until = f"until [ -e {tmp_path}/%s ]; do sleep 0.05; done"
+        script = f"touch {tmp_path}/runs; {until % 'full'}; echo shown; {until % 'seen'}; exit 7"
         with once(tmp_path / "runs", paste):
             assert terminal.shell(channel, ["sh", "-c", script]) == 7
 
