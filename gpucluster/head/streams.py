@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _PIECE = 2**18
 """How many bytes of a command's input are sent before the progress is reported again."""
 _NOTICED_S = 0.5
-"""How long paramiko may take to mark a broken connection as inactive, after it has closed the channels
-(Transport.run)."""
+"""How long paramiko may take to mark a connection as inactive that sshd has ended, after it has closed the channels.
+If the connection broke, paramiko keeps an exception before that (Transport.run)."""
 _CLOSED = "Channel closed."
 """paramiko's message if sshd refuses a request, or if the connection has ended (Channel._wait_for_event)."""
 
@@ -90,7 +90,7 @@ def failure(channel: paramiko.Channel, error: Exception | None = None) -> Remote
 
 def _is_connected(channel: paramiko.Channel) -> bool:
     until = time.monotonic() + _NOTICED_S
-    while channel.transport.is_active():
+    while channel.transport.is_active() and not channel.transport.saved_exception:
         if time.monotonic() > until:
             return True
         time.sleep(0.01)

@@ -39,9 +39,14 @@ def run(channel: paramiko.Channel, argv: Sequence[str]) -> int:
 
 def shell(channel: paramiko.Channel, argv: Sequence[str] | None = None) -> int:
     """An interactive login, or `argv` with this terminal; without a terminal, the commands from stdin."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not is_interactive():
         return run(channel, argv or ["bash", "--login"])
     return _exit_code(channel, lambda: _interact(channel, argv))
+
+
+def is_interactive() -> bool:
+    """Python has no object for a stdin or stdout that is closed."""
+    return all(stream and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
 def _exit_code(channel: paramiko.Channel, command: Callable[[], None]) -> int:
@@ -100,10 +105,18 @@ def _send_stdin(channel: paramiko.Channel) -> None:
     """A stdin that is closed, or that cannot be read, is an empty one."""
     with contextlib.suppress(*streams.broken(), ValueError):
         try:
-            while sys.stdin and (data := os.read(sys.stdin.fileno(), _CHUNK)):
+            while sys.stdin and (data := _read(sys.stdin.fileno())):
                 channel.sendall(data)
         finally:
             channel.shutdown_write()
+
+
+def _read(source: int) -> bytes:
+    """Another program that has the same stdin may have made it non-blocking."""
+    while True:
+        select.select([source], [], [])
+        with contextlib.suppress(BlockingIOError):
+            return os.read(source, _CHUNK)
 
 
 def _interact(channel: paramiko.Channel, argv: Sequence[str] | None) -> None:

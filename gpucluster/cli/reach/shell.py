@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from gpucluster.cli.frame.connection import head
@@ -43,12 +41,11 @@ def command(context: CliContext, node: str | None, partition: str | None, gpus: 
     if gpus > where.gpus_per_node:
         has = f"a node of {where.name} ({where.types[0].name}) has {where.gpus_per_node} GPUs"
         raise UsageError(f"--gpus {gpus}: {has}", f"give at most --gpus {where.gpus_per_node}")
-    pty = sys.stdin.isatty() and sys.stdout.isatty()
     kind = where.types[0]
     cpus = kind.vcpus * gpus // kind.gpus if gpus else 1
     with head(context, layout.config) as remote:
         tell(f"waiting until Slurm gives the shell {node or f'a node of {where.name}'}; Ctrl-C cancels")
-        argv = slurm.shell_argv(where.name, node, gpus=gpus, cpus=cpus, time=time, pty=pty)
+        argv = slurm.shell_argv(where.name, node, gpus=gpus, cpus=cpus, time=time, pty=terminal.is_interactive())
         if isinstance(remote, LoginRemote):
             return remote.attach(argv)
         return terminal.shell(remote.session(), argv)

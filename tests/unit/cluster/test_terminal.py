@@ -7,6 +7,7 @@ import io
 import os
 import pty
 import signal
+import sys
 import termios
 import threading
 import time
@@ -145,9 +146,22 @@ def test_a_stdin_that_cannot_be_read_is_empty(channel, monkeypatch, capfd, tmp_p
     assert capfd.readouterr().out == "done\n"
 
 
+def test_a_stdin_that_does_not_block_is_read_to_its_end(channel, stdin, capfd, tmp_path):
+    os.set_blocking(sys.stdin.fileno(), False)
+
+    def more():
+        stdin.write(b"second")
+        stdin.close()
+
+    stdin.write(b"first ")
+    with once(tmp_path / "runs", more):
+        assert terminal.run(channel, ["sh", "-c", f"head -c 6; touch {tmp_path}/runs; cat"]) == 0
+    assert capfd.readouterr().out == "first second"
+
+
 def test_a_stdin_that_is_closed_is_empty(channel, monkeypatch, capfd):
     monkeypatch.setattr("sys.stdin", None)
-    assert terminal.run(channel, ["sh", "-c", "cat; echo done"]) == 0
+    assert terminal.shell(channel, ["sh", "-c", "cat; echo done"]) == 0
     assert capfd.readouterr().out == "done\n"
 
 
