@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from gpucluster.errors import UnansweredError
 from gpucluster.head import streams
+from gpucluster.head.tunnel import write
 
 if TYPE_CHECKING:
     import paramiko
@@ -123,11 +124,10 @@ def _interact(channel: paramiko.Channel, argv: Sequence[str] | None) -> None:
     size = shutil.get_terminal_size()
     with streams.answering(channel, _ANSWER_S):
         channel.get_pty(os.environ.get("TERM", "xterm"), size.columns, size.lines)
+        if not argv:
+            channel.invoke_shell()
     if argv:
         streams.start(channel, argv, _ANSWER_S)
-    else:
-        with streams.answering(channel, _ANSWER_S):
-            channel.invoke_shell()
     with _raw(sys.stdin.fileno()), _resizes() as resized:
         _exchange(channel, sys.stdin.fileno(), sys.stdout.fileno(), resized)
 
@@ -145,7 +145,7 @@ def _exchange(channel: paramiko.Channel, source: int, target: int, resized: int)
             data = _received(channel, channel.recv)
             if not data:
                 return
-            _write(target, data)
+            write(target, data)
         if source in ready:
             typed = os.read(source, _CHUNK)
             if not typed:
@@ -161,12 +161,6 @@ def _sent(channel: paramiko.Channel, typed: bytes) -> bytes:
     except streams.broken():
         return b""
     return typed
-
-
-def _write(target: int, data: bytes) -> None:
-    """A signal interrupts a write to a terminal."""
-    while data:
-        data = data[os.write(target, data) :]
 
 
 @contextlib.contextmanager

@@ -104,10 +104,15 @@ def carry(tunnel: TunnelSocket, source: int, target: int) -> None:
     threading.Thread(target=_send, args=(source, tunnel, ended), daemon=True).start()
     with contextlib.suppress(BrokenPipeError):
         while data := tunnel.recv(_MAX_FRAME_BYTES):
-            while data:
-                data = data[os.write(target, data) :]
+            write(target, data)
         if tunnel.close_reason and not ended.is_set():
             raise RemoteError(f"the tunnel has ended: {tunnel.close_reason}")
+
+
+def write(target: int, data: bytes) -> None:
+    """All of it: a full pipe, or a signal during a write to a terminal, leaves a rest."""
+    while data:
+        data = data[os.write(target, data) :]
 
 
 def _send(source: int, tunnel: TunnelSocket, ended: threading.Event) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import paramiko
 from cryptography.hazmat.primitives import serialization
@@ -18,6 +19,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from paramiko.common import cMSG_CHANNEL_REQUEST
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
+
+from localcloud.tests import patience
 
 
 def new_key() -> paramiko.Ed25519Key:
@@ -231,3 +234,22 @@ def running_head() -> Iterator[Head]:
         yield head
     finally:
         head.close()
+
+
+@contextlib.contextmanager
+def once(file: Path, call: Callable[[], object]) -> Iterator[None]:
+    """Calls from another thread when the file exists, which a command makes."""
+
+    def wait() -> None:
+        patience.wait_for(file.name, file.exists, 300, 0.01)
+        call()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    yield
+    thread.join()
+
+
+def no_longer_sends(tunnel: object, data: bytes) -> int:
+    """In place of `TunnelSocket.send`: the connection has broken, and only who sends finds out."""
+    raise OSError("the tunnel is closed")

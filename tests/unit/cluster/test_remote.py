@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import paramiko
 import pytest
-from ssh_head import new_key, running_head
+from ssh_head import new_key, no_longer_sends, once, running_head
 
 from gpucluster.errors import RemoteError, UnansweredError
 from gpucluster.head import remote as remote_module
@@ -221,12 +221,8 @@ def test_after_the_tunnel_ended_the_key_is_pushed_again(head, ssh):
 
 
 def test_a_command_is_not_sent_twice(head, ssh, tmp_path):
-    def cut_once_it_runs():
-        wait_for((tmp_path / "runs").exists)
-        head.cut()
-
-    threading.Thread(target=cut_once_it_runs).start()
-    with pytest.raises(RemoteError, match="^the connection to the head node broke"):
+    broke = pytest.raises(RemoteError, match="^the connection to the head node broke")
+    with once(tmp_path / "runs", head.cut), broke:
         ssh.run(["sh", "-c", f"echo ran >>{tmp_path}/runs; sleep 3"])
     assert (tmp_path / "runs").read_text() == "ran\n"
 
@@ -234,20 +230,14 @@ def test_a_command_is_not_sent_twice(head, ssh, tmp_path):
 def test_a_connection_that_broke_unnoticed_does_not_replace_the_error(ssh, tmp_path, monkeypatch):
     """paramiko raises EOFError if it cannot send that a channel is closed."""
 
-    def broken(tunnel, data):
-        raise OSError("the tunnel is closed")
-
-    def break_once_it_runs():
-        wait_for((tmp_path / "runs").exists)
-        monkeypatch.setattr(TunnelSocket, "send", broken)
+    def stop_sending():
+        monkeypatch.setattr(TunnelSocket, "send", no_longer_sends)
         (tmp_path / "broke").touch()
 
-    breaking = threading.Thread(target=break_once_it_runs)
-    breaking.start()
     script = f"cat; touch {tmp_path}/runs; until [ -e {tmp_path}/broke ]; do echo waits; sleep 0.1; done; sleep 600"
-    with pytest.raises(RemoteError, match="^the head node did not answer within 3 s$"):
+    late = pytest.raises(RemoteError, match="^the head node did not answer within 3 s$")
+    with once(tmp_path / "runs", stop_sending), late:
         ssh.run(["sh", "-c", script], timeout_s=3)
-    breaking.join()
 
 
 def test_a_command_that_a_signal_ended(ssh):
@@ -257,25 +247,16 @@ def test_a_command_that_a_signal_ended(ssh):
 
 
 def test_a_connection_that_breaks_after_a_command_closed_its_outputs(head, ssh, tmp_path):
-    def cut_once_it_runs():
-        wait_for((tmp_path / "runs").exists)
-        head.cut()
-
-    threading.Thread(target=cut_once_it_runs).start()
-    with pytest.raises(UnansweredError, match="^the connection to the head node broke"):
+    broke = pytest.raises(UnansweredError, match="^the connection to the head node broke")
+    with once(tmp_path / "runs", head.cut), broke:
         ssh.run(["sh", "-c", f"exec >&- 2>&-; touch {tmp_path}/runs; sleep 600"])
 
 
 def test_a_connection_that_breaks_after_a_command_before_its_last_output(head, ssh, tmp_path):
     """The command has an exit status, but a process that it started still writes."""
-
-    def cut_once_it_ended():
-        wait_for((tmp_path / "ended").exists)
-        head.cut()
-
     script = f"echo first; (sleep 600; echo late) & touch {tmp_path}/ended"
-    threading.Thread(target=cut_once_it_ended).start()
-    with pytest.raises(UnansweredError, match="^the connection to the head node broke"):
+    broke = pytest.raises(UnansweredError, match="^the connection to the head node broke")
+    with once(tmp_path / "ended", head.cut), broke:
         ssh.run(["sh", "-c", script])
 
 

@@ -14,7 +14,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from ssh_head import running_head
+from ssh_head import no_longer_sends, once, running_head
 
 from gpucluster.errors import RemoteError
 from gpucluster.head import terminal
@@ -23,20 +23,6 @@ from gpucluster.head.tunnel import TunnelSocket
 from localcloud.tests import patience
 
 BROKE = "error: the connection to the head node broke\n"
-
-
-@contextlib.contextmanager
-def once(file, call):
-    """Calls from another thread when the file exists."""
-
-    def wait():
-        patience.wait_for("the command", file.exists, 300, 0.01)
-        call()
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    yield
-    thread.join()
 
 
 @pytest.fixture
@@ -78,10 +64,6 @@ def a_terminal():
         assert screen.closed or termios.tcgetattr(screen) == before
 
 
-def broken(tunnel, data):
-    raise OSError("the tunnel is closed")
-
-
 def test_input_outputs_and_exit_code(channel, stdin, capfdbinary):
     stdin.write(b"\x00\xff in")
     stdin.close()
@@ -90,7 +72,7 @@ def test_input_outputs_and_exit_code(channel, stdin, capfdbinary):
 
 
 def test_a_connection_that_broke_before_the_command(channel, stdin, capsys, monkeypatch):
-    monkeypatch.setattr(TunnelSocket, "send", broken)
+    monkeypatch.setattr(TunnelSocket, "send", no_longer_sends)
     assert terminal.run(channel, ["true"]) == 255
     assert capsys.readouterr().err == BROKE
 
@@ -105,7 +87,7 @@ def test_input_for_a_connection_that_broke(channel, stdin, capsys, monkeypatch, 
     """Only the thread that sends has found out."""
 
     def type_more():
-        monkeypatch.setattr(TunnelSocket, "send", broken)
+        monkeypatch.setattr(TunnelSocket, "send", no_longer_sends)
         stdin.write(b"x")
 
     with once(tmp_path / "runs", type_more):
@@ -117,7 +99,7 @@ def test_output_that_a_broken_connection_loses_is_an_error(channel, stdin, capfd
     """paramiko sends an acknowledgement for every 200 KB that it reads."""
 
     def stop_sending():
-        monkeypatch.setattr(TunnelSocket, "send", broken)
+        monkeypatch.setattr(TunnelSocket, "send", no_longer_sends)
         (tmp_path / "broke").touch()
 
     script = f"touch {tmp_path}/runs; until [ -e {tmp_path}/broke ]; do sleep 0.05; done; head -c 3000000 /dev/zero"
