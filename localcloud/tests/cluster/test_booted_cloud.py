@@ -159,8 +159,8 @@ def test_an_instance_boots_with_role_names_disk_and_fault_and_can_be_reached(clo
 def _nobody_on_this_machine_becomes_root(cloud: BootedCloud, instance_id: str) -> None:
     """A guest's disk has a setuid program, and a process of the guest has the same user id as the user."""
     machine = cloud.state_dir / "machines" / instance_id
-    theirs = [pid for pid in cgroups.pids(f"lc-{cloud.id}/{instance_id}") if _runs_as_nobody(pid)]
-    assert theirs
+    # The user data does not wait until its last program has changed its user id.
+    theirs = patience.wait_for("a process of nobody in the guest", lambda: _pids_of_nobody(cloud, instance_id), 30)
     for pid in theirs:
         root = Path(f"/proc/{pid}/root")
         shutil.copy("/usr/bin/id", root / "setuid-id")  # this machine's own: the guest's needs another libc
@@ -188,6 +188,10 @@ def _as_nobody(*words: str) -> str:
     argv = ["runuser", "--user", "nobody", "--", *words]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False, cwd="/")
     return done.stdout + done.stderr
+
+
+def _pids_of_nobody(cloud: BootedCloud, instance_id: str) -> list[int]:
+    return [pid for pid in cgroups.pids(f"lc-{cloud.id}/{instance_id}") if _runs_as_nobody(pid)]
 
 
 def _runs_as_nobody(pid: int) -> bool:

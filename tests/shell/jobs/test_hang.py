@@ -67,8 +67,9 @@ def test_a_job_that_prints_or_writes_files_does_not_hang(tmp_path, place):
         "code": "open('checkpoint.pt', 'w').close()",
         "state": "open(os.environ['GPUCLUSTER_STATE'] + '/model.pt', 'w').close()",
     }[place]
-    program = f"import os, time\nfor _ in range(12):\n    {work}\n    time.sleep(0.7)\n"
-    process = started(tmp_path, program, launcher="srun")
+    limit_s = min(59, round(stretched(4)))
+    program = f"import os, time\nfor _ in range({3 * limit_s}):\n    {work}\n    time.sleep(0.7)\n"
+    process = started(tmp_path, program, launcher="srun", hang_timeout=f"{limit_s}s")
     code, result, log, _ = finished(process.wait(120), tmp_path / "job")
     assert (code, result["reason"]) == (0, None), log
 

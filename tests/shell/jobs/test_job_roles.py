@@ -251,7 +251,7 @@ def test_the_job_ends_with_its_chief_and_its_exit_code(tmp_path, code):
     then = f'\nsys.exit({code}) if role == "chief" else None\n' + WAIT
     keys = {"launcher": "tensorflow-ps", "servers": {"nodes": 2}, "command": program(5, then)}
     result, log, took_s = run(tmp_path, keys, CONFIG + SERVERS)
-    assert took_s < 15, log
+    assert took_s < patience.stretched(15), log
     assert result["exit_code"] == code, log
     assert result["failed_rank"] == ("chief" if code else None)
     assert ("error: chief on train-1 exited with code 7: all there" in log) == bool(code)
@@ -276,7 +276,7 @@ def test_a_failed_process_ends_the_job_and_is_named(tmp_path, launcher, name, fa
     result, log, took_s = run(
         tmp_path, {"launcher": launcher, "command": program(count, then)} | servers, CONFIG + SERVERS
     )
-    assert took_s < 15, log
+    assert took_s < patience.stretched(15), log
     assert (result["exit_code"], result["failed_rank"], result["failed_node"]) == (1, failed, node), log
     assert result["reason"] == "ValueError: boom"
     who = name if name.startswith("server") else f"rank {name}"

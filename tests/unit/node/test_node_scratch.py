@@ -153,15 +153,16 @@ def test_data_sets_in_use_stay_and_none_is_removed_in_vain(place: Path, monkeypa
 
 def test_space_promised_to_another_fill_is_not_given_away(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free(monkeypatch, 10 * MB)
-    slow = threading.Thread(
-        target=Cache(place / "cache").fill, args=(A, 8 * MB, (*PYTHON, "import time; time.sleep(1)"))
-    )
+    go = place / "go"
+    until_then = f"import os, time\nfor _ in range(6000): os.path.exists({str(go)!r}) or time.sleep(0.01)"
+    slow = threading.Thread(target=Cache(place / "cache").fill, args=(A, 8 * MB, (*PYTHON, until_then)))
     slow.start()
     promised = place / "cache/.state" / f"{A}.filling"
     while not (promised.exists() and promised.read_text()):
         time.sleep(0.01)
     with pytest.raises(NoRoom):
         Cache(place / "cache").fill(B, 3 * MB, writing("x"))
+    go.touch()
     slow.join()
     assert Cache(place / "cache").fill(B, 3 * MB, writing("x"))[1] == 0
 
