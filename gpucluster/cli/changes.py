@@ -78,7 +78,7 @@ def compare(deployment: Deployment, config: ClusterConfig, tell: Tell) -> Compar
     if deployed is None:
         return Comparison(None, ())
     old, new = deployed.compared_with(config, cdk.pinned(cdk.context_file(deployment.config_file)))
-    found = updates.compare(old, new)
+    found = updates.compare(old, new, node_lines=deployed.node_lines)
     there = deployment.file_systems() if updates.asks_for(found) else ()
     settled = updates.settle(found, deployment.live_nodes(), there)
     lost = tuple(deployment.lost_heads())

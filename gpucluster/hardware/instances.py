@@ -120,6 +120,10 @@ r6i.metal           128        1024     0  -            0    1   1x15        0
 c5n.18xlarge         72         192     0  -            0    1   1x15        0
 """
 
+THREADS_PER_CORE = 2
+"""EC2's DefaultThreadsPerCore; a test compares every type. m7a, c7a, t2 and the hpc types have one: a type like them
+needs a column here, and a check that no partition mixes it with the others, because Slurm's node line has one value."""
+
 EfaMode = Literal["efa-only", "combined", "off"]
 
 # The device index of an EFA interface beside the primary one on card 0, and of one on a further card. EC2's user guide,

@@ -23,7 +23,7 @@ from gpucluster.config.storage import BeegfsRam
 from gpucluster.config.storage.fsx import lustre
 from gpucluster.hardware import prices as list_prices
 from gpucluster.hardware import software
-from gpucluster.hardware.instances import InstanceType
+from gpucluster.hardware.instances import THREADS_PER_CORE, InstanceType
 from gpucluster.layout import Layout, Partition, expand
 from gpucluster.render import beegfs, watching
 
@@ -265,11 +265,14 @@ def slurm_partition(partition: Partition) -> dict[str, Any]:
     """Its lines in slurm.conf and gres.conf, with the minimum over its types: Slurm accepts a node that has more."""
     types, gpus = partition.types, partition.gpus_per_node
     model = _gpu_model(types)
+    cpus = min(instance_type.vcpus for instance_type in types)
     return {
         "name": partition.name,
         "nodes": node_range(partition.name, partition.max_nodes),
         "always_on": node_range(partition.name, partition.min_nodes) if partition.min_nodes else None,
-        "cpus": min(instance_type.vcpus for instance_type in types),
+        "cpus": cpus,
+        "cores": cpus // THREADS_PER_CORE,
+        "threads_per_core": THREADS_PER_CORE,
         "memory_mib": _memory_mib(partition),
         "gres": ":".join(filter(None, ("gpu", model, str(gpus)))) if gpus else None,
         "gpu_model": model,

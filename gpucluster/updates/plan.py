@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from gpucluster.config import ClusterConfig
 from gpucluster.config.outcome import Difference, Drain, Effect, Outcome, Rule, by_rule, in_place
 from gpucluster.layout import expand
 from gpucluster.updates.difference import differences, plain
+from gpucluster.updates.node_lines import NodeLines, rewritten
 from gpucluster.updates.policies import POLICIES
 from gpucluster.updates.rules import Step, every_partition, moved_servers
 
@@ -46,12 +48,18 @@ class Change:
 
 
 def compare(
-    old: ClusterConfig, new: ClusterConfig, policies: Mapping[str, Outcome | Rule[Step]] = POLICIES
+    old: ClusterConfig,
+    new: ClusterConfig,
+    policies: Mapping[str, Outcome | Rule[Step]] = POLICIES,
+    *,
+    node_lines: NodeLines = MappingProxyType({}),
 ) -> tuple[Change, ...]:
-    """In the order of the file, followed by indirect changes. `old` is the deployed cluster."""
+    """In the order of the file, followed by indirect changes. `old` is the deployed cluster, `node_lines` those of its
+    slurm.conf."""
     step = Step(expand(old), expand(new))
     found = [*differences(plain(old), plain(new)), *moved_servers(step)]
-    return tuple(Change(each, by_rule(each, step, policies[each.key])) for each in found)
+    of_file = (Change(each, by_rule(each, step, policies[each.key])) for each in found)
+    return (*of_file, *(Change(*each) for each in rewritten(node_lines, step.old, step.new)))
 
 
 def settle(

@@ -14,7 +14,9 @@ from pydantic import ValidationError
 
 from gpucluster.config import ClusterConfig
 from gpucluster.config.section import Section
+from gpucluster.layout import expand
 from gpucluster.updates.difference import plain
+from gpucluster.updates.node_lines import NodeLines, node_lines, without_topology
 
 METADATA_KEY = "GpuCluster"
 
@@ -44,6 +46,8 @@ class Deployed:
     """The zone in use, whether the file names it or not."""
     images: Mapping[str, LookedUp]
     """The images by their names in the file."""
+    node_lines: NodeLines
+    """Those of the deployment's slurm.conf."""
 
     def compared_with(self, wanted: ClusterConfig, pinned: Mapping[str, Any]) -> tuple[ClusterConfig, ClusterConfig]:
         """The old and the new file. Naming the zone that is already in use is no change; nor is removing its name.
@@ -84,6 +88,7 @@ def metadata(
         "availability_zone": availability_zone,
         "config": plain(config),
         "images": looked_up,
+        "node_lines": node_lines(expand(config)),
         **({"head_replacements": head_replacements} if head_replacements else {}),
     }
     return {METADATA_KEY: json.dumps(record, sort_keys=True, separators=(",", ":"))}
@@ -105,7 +110,9 @@ def read(metadata: Mapping[str, Any]) -> Deployed:
     try:
         record = json.loads(text)
         images = {name: LookedUp(**found) for name, found in record["images"].items()}
-        return Deployed(ClusterConfig.model_validate(record["config"]), record["availability_zone"], images)
+        config = ClusterConfig.model_validate(record["config"])
+        lines = dict(record["node_lines"]) if "node_lines" in record else without_topology(expand(config))
+        return Deployed(config, record["availability_zone"], images, lines)
     except ValidationError as error:
         first = error.errors()[0]
         raise UnknownRecord(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None

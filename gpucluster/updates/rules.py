@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gpucluster import render
 from gpucluster.config import PARAMETER_SERVERS
 from gpucluster.config.outcome import (
     Difference,
@@ -23,6 +22,7 @@ from gpucluster.config.outcome import (
 )
 from gpucluster.config.storage import Mount
 from gpucluster.layout import Group, Layout
+from gpucluster.updates.node_lines import node_lines
 
 NEW_CLUSTER = "create a new cluster under another name, and copy what you need"
 REPLACED_AS_FREE = "running nodes are replaced as their jobs end"
@@ -108,17 +108,10 @@ def least_nodes(difference: Difference, step: Step) -> Outcome:
 def instance_types(difference: Difference, step: Step) -> Outcome:
     """Slurm's node line has the minimum over all types, and Slurm refuses a node that has less than its line."""
     name = partition_of(difference)
-    before, after = node_line(step.old, name), node_line(step.new, name)
+    before, after = (node_lines(layout)[name] for layout in (step.old, step.new))
     if before != after:
         return drain(f"Slurm's node definition becomes {after} instead of {before}", Drain(name))
     return new_nodes("new nodes use these types; a running node of a removed type is replaced as its jobs end")
-
-
-def node_line(layout: Layout, partition: str) -> str:
-    """The node line of the partition in slurm.conf."""
-    lines = render.slurm(layout)["slurm/slurm.conf"].splitlines()
-    found = next(line.partition(" ")[2] for line in lines if line.startswith(f"NodeName={partition}-"))
-    return found.removesuffix(" State=CLOUD")
 
 
 def image_of_nodes(difference: Difference, step: Step) -> Outcome:

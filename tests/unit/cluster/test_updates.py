@@ -295,7 +295,58 @@ def test_the_deployed_file_is_read_back_unchanged() -> None:
     for text in (SMALL, REFERENCE):
         kept = updates.metadata(config.loads(text), availability_zone="us-east-1a")
         deployed = updates.read(json.loads(json.dumps(kept)))
-        assert updates.compare(*deployed.compared_with(config.loads(text), {})) == ()
+        assert changes_since(deployed, text) == ()
+
+
+WITH_SERVERS = SMALL + "parameter_servers: {max_nodes: 2}\n"
+FORMER_LINE = "CPUs=48 RealMemory=186777 Gres=gpu:a10g:4"
+
+
+def record_of_former_version(text: str, lines: dict[str, str] | None) -> updates.Deployed:
+    """`lines`: the node lines of the deployment; None: its record has none."""
+    kept = json.loads(updates.metadata(config.loads(text), availability_zone="us-east-1a")["GpuCluster"])
+    if lines is None:
+        del kept["node_lines"]
+    else:
+        kept["node_lines"] |= lines
+    return updates.read({"GpuCluster": json.dumps(kept)})
+
+
+def changes_since(deployed: updates.Deployed, text: str) -> tuple[updates.Change, ...]:
+    return updates.compare(*deployed.compared_with(config.loads(text), {}), node_lines=deployed.node_lines)
+
+
+@pytest.mark.parametrize("lines", [{"train": FORMER_LINE}, {"train": "CPUs=48 Sockets=2 CoresPerSocket=24 more"}])
+def test_a_version_that_writes_other_node_lines_needs_their_nodes_drained(lines: dict[str, str]) -> None:
+    """slurmctld ends running jobs on nodes whose number of cores changes: Slurm 23.11, read_config.c, "Aborting … due
+    to change in socket/core configuration of allocated nodes"."""
+    found = changes_since(record_of_former_version(SMALL, lines), SMALL)
+    (change,) = updates.settle(found, [("train", 1), ("cpu", 1)])
+    assert (change.effect, updates.drains([change], config.loads(SMALL))) == (Effect.DRAIN, {"train": 0})
+    line = change.line()
+    assert line.startswith(
+        f"partitions[train] in slurm.conf: {lines['train']} -> CPUs=48 Sockets=1 CoresPerSocket=24 "
+    ), line
+    assert "this version of GpuCluster" in line
+    (idle,) = updates.settle(found, [("cpu", 1)])
+    assert idle.effect is Effect.IN_PLACE
+
+
+def test_a_record_without_node_lines_is_of_a_version_that_wrote_cpus_alone() -> None:
+    deployed = record_of_former_version(WITH_SERVERS, None)
+    assert deployed.node_lines["train"] == FORMER_LINE
+    found = changes_since(deployed, WITH_SERVERS)
+    paths = ["partitions[train] in slurm.conf", "partitions[cpu] in slurm.conf", "parameter_servers in slurm.conf"]
+    assert [change.difference.path for change in found] == paths
+    assert {change.effect for change in found} == {Effect.DRAIN}
+
+
+def test_partitions_that_are_new_or_removed_have_no_former_node_line() -> None:
+    deployed = record_of_former_version(WITH_SERVERS, None)
+    other = SMALL.replace("name: cpu", "name: other")
+    found = [change.difference.path for change in changes_since(deployed, other)]
+    assert "partitions[cpu]" in found and "parameter_servers" in found
+    assert [path for path in found if "slurm.conf" in path] == ["partitions[train] in slurm.conf"]
 
 
 def test_naming_the_zone_that_is_used_anyway_is_no_change() -> None:
@@ -321,7 +372,7 @@ def test_an_image_that_was_looked_up_again_is_another_one() -> None:
 def test_fifty_partitions_take_a_small_record() -> None:
     rows = "".join(f"  - {{name: p{n}, instance_types: [p4d.24xlarge], max_nodes: 500}}\n" for n in range(50))
     text = SMALL.partition("  - ")[0] + rows
-    assert len(json.dumps(updates.metadata(config.loads(text), availability_zone="us-east-1a"))) < 16_000
+    assert len(json.dumps(updates.metadata(config.loads(text), availability_zone="us-east-1a"))) < 24_000
 
 
 @pytest.mark.parametrize(
