@@ -33,6 +33,7 @@ def expected(spec: JobSpec, layout: Layout) -> dict[str, object]:
     return {
         "level": spec.preflight,
         "gpus": spec.gpus_per_node or 0,
+        "cpus": cpus(spec, layout, partition),
         "efa": spec.efa,
         "efa_interfaces": efa_interfaces(partition),
         "mounts": mounts(spec, layout.config),
@@ -40,6 +41,12 @@ def expected(spec: JobSpec, layout: Layout) -> dict[str, object]:
         "published_for_two": published(spec, partition, 2),
         "compare_nodes": spec.exclusive and len(partition.types) == 1 and not layout.site,
     } | ({"then": ADMINISTRATORS} if layout.site else {})
+
+
+def cpus(spec: JobSpec, layout: Layout, partition: Partition) -> int:
+    """The CPUs of a node that the job has to itself. 0: the job expects those that Slurm gives it, because it shares
+    its nodes, or because another cluster may reserve some."""
+    return min(each.vcpus for each in partition.types) if spec.exclusive and not layout.site else 0
 
 
 def mounts(spec: JobSpec, config: ClusterConfig) -> list[str]:

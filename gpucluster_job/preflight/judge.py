@@ -46,6 +46,7 @@ def judge(expected: Report, reports: list[Report], nodes: list[str]) -> Findings
         _efa(findings, expected, node, report, len(nodes))
         _files(findings, expected, node, report)
         _clock(findings, node, report)
+    _cpus(findings, expected, by_node)
     if len(nodes) > 1:
         if len(findings.broken) == len(nodes):
             findings.broken.clear()  # rather the job itself, such as its environment, than every one of its nodes
@@ -69,6 +70,29 @@ def _gpus(findings: Findings, expected: Report, node: str, report: Report) -> No
 def _then(expected: Report, ours: str = "") -> str:
     """Nodes of a cluster that we did not build are not ours to test or replace."""
     return str(expected.get("then") or ours)
+
+
+def _cpus(findings: Findings, expected: Report, by_node: dict[str, Report]) -> None:
+    """A warning, because the job trains with fewer CPUs. Nodes with the same shortfall share it: the cause is then
+    Slurm's configuration, and not a node."""
+    short: dict[tuple[int, int], list[str]] = {}
+    for node, report in by_node.items():
+        wanted = expected.get("cpus") or report.get("allocated_cpus") or 0
+        # A machine of the local cloud has fewer than its node line says. On AWS, slurmctld gives such a node no job.
+        wanted = min(wanted, report.get("machine_cpus") or 0)
+        if report.get("cpus", wanted) < wanted:
+            short.setdefault((report["cpus"], wanted), []).append(node)
+    for (got, wanted), nodes in short.items():
+        whose = "of" if expected.get("cpus") else "that Slurm gave it on"
+        text = f"the job may use only {got} of the {wanted} CPUs {whose} {_named(nodes)}"
+        ours = f"data loaders are slower; compare ThreadsPerCore of `scontrol show node {nodes[0]}` with `lscpu` there"
+        findings.warn(nodes[0], text, _then(expected, ours))
+
+
+def _named(nodes: Sequence[str]) -> str:
+    """`each of train-1, train-2, train-3 and 61 more`"""
+    listed = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
+    return f"each of {listed}" if len(nodes) > 1 else listed
 
 
 def _efa(findings: Findings, expected: Report, node: str, report: Report, nodes: int) -> None:

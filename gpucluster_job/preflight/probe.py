@@ -8,6 +8,7 @@ from __future__ import annotations
 import array
 import json
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -25,6 +26,8 @@ MEETING_S = 90.0
 COMMAND_S = 30.0
 NO_DATA = 61
 """fi_info's exit code if no interface suits: FI_ENODATA (libfabric's util/info.c: main)."""
+
+_EQUAL_NODES = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 
 Report = Dict[str, Any]
 
@@ -46,6 +49,8 @@ def probe(folder: Path, expected: Report, node: str, index: int, nodes: int) -> 
         report["writable"] = writable(folder, node)
     with _noting(report, "mounts"):
         report["mounts"] = missing(expected["mounts"], Path("/proc/self/mountinfo").read_text())
+    with _noting(report, "cpus"):
+        report.update(cpus(index))
     report["type"] = instance_type()
     return report
 
@@ -125,6 +130,28 @@ def instance_type() -> str | None:
     with suppress(OSError):
         return Path("/sys/devices/virtual/dmi/id/product_name").read_text().strip()
     return None
+
+
+def cpus(index: int) -> Report:
+    """The CPUs that a step of the job may use here, those that Slurm gave the job, and those of the machine."""
+    allocated = allocated_cpus(os.environ.get("SLURM_JOB_CPUS_PER_NODE", ""), index)
+    return {"cpus": len(os.sched_getaffinity(0)), "allocated_cpus": allocated, "machine_cpus": _machine_cpus()}
+
+
+def allocated_cpus(said: str, index: int) -> int | None:
+    """Slurm's form has a number for each node, or `48(x2)` for two equal ones. None if it has no such node."""
+    each = (_EQUAL_NODES.fullmatch(part) for part in said.split(","))
+    by_node = [int(found[1]) for found in each if found for _ in range(int(found[2] or 1))]
+    return by_node[index] if index < len(by_node) else None
+
+
+def _machine_cpus() -> int:
+    """Those that its first process may use. A machine of the local cloud may have fewer than its kernel counts."""
+    with suppress(OSError):
+        for line in Path("/proc/1/status").read_text().splitlines():
+            if line.startswith("Cpus_allowed:"):
+                return bin(int(line.split()[1].replace(",", ""), 16)).count("1")
+    return os.cpu_count() or 0
 
 
 def meet(index: int, nodes: int, address: str, port: int) -> Report:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 
 import pytest
-from stubbed_jobs import HERE, change, finished, prepare
+from stubbed_jobs import HERE, SRUN, change, finished, prepare
 
 from localcloud.tests.patience import stretched
 from localcloud.tests.recorded import recorded
@@ -87,6 +88,19 @@ esac"""
 
 def asked_of(tmp_path):
     return [line for line in (tmp_path / "stubs/calls").read_text().splitlines() if line.startswith("scontrol")]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(1)) < 2, reason="this machine has one CPU")
+def test_a_node_whose_job_may_use_a_part_of_its_cpus_is_named_and_the_job_runs(run):
+    """The second node's tasks may use one CPU of this machine, as if a control group confined them."""
+    confined = f"$([ $((task / per_node)) = 0 ] || echo taskset -c {min(os.sched_getaffinity(0))}) "
+    code, result, log, _ = run(stubs={"srun": SRUN.replace('"$@" &', confined + '"$@" &')})
+    assert code == 0 and "started" in log, log
+    (text,) = result["preflight"]["warnings"]
+    assert text.startswith(
+        f"the job may use only 1 of the {len(os.sched_getaffinity(1))} CPUs of train-2: data loaders"
+    )
+    assert f"warning: {text}" in said(log)
 
 
 def test_a_node_that_lost_a_gpu_is_drained_and_the_job_runs_elsewhere(run, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 from pathlib import Path
@@ -20,6 +21,7 @@ from localcloud.tests.recorded import record
 
 EXPECTED: dict[str, Any] = {
     "level": "quick", "gpus": 8, "efa": "auto", "efa_interfaces": {"p4d.24xlarge": 4}, "mounts": ["/home"],
+    "cpus": 96,
     "published": None,
     "published_for_two": None,
     "compare_nodes": True,
@@ -30,7 +32,7 @@ def report(number: int = 1, **changed: Any) -> dict[str, Any]:
     healthy = {
         "node": f"train-{number}", "index": number - 1, "errors": {}, "sum": 3.0, "clock_offset_s": 0.001,
         "clock_error_s": 0.0005, "gpus": 8, "gpus_with_memory_errors": [], "efa_interfaces": 4, "writable": True,
-        "mounts": [], "type": "p4d.24xlarge",
+        "mounts": [], "type": "p4d.24xlarge", "cpus": 96, "machine_cpus": 96, "allocated_cpus": 96,
     }  # fmt: skip
     without = {key: value for key, value in (healthy | changed).items() if value is not None}
     return without
@@ -140,6 +142,69 @@ def test_a_warning_says_who_can_replace_the_node() -> None:
     ]
     elsewhere = judged(ill, nodes=1, then=preflight.ADMINISTRATORS).warnings
     assert [text.rpartition(": ")[2] for _, text in elsewhere] == [preflight.ADMINISTRATORS] * 2
+
+
+HALF = {"cpus": 48, "machine_cpus": 96, "allocated_cpus": 96}
+
+
+def cpu_warnings(*reports: dict[str, Any], nodes: int = 2, **expected: Any) -> list[str]:
+    findings = judged(*reports, nodes=nodes, **expected)
+    assert (findings.errors, findings.broken) == ([], {}), "a job with half of its CPUs trains"
+    return [text for _, text in findings.warnings if "CPUs" in text]
+
+
+def test_a_node_whose_job_may_use_half_of_the_cpus_is_named() -> None:
+    """The node of tests/data/slurm: `CPUs=96` on a p4d.24xlarge, where each step's mask has 48 of 96 CPUs."""
+    assert cpu_warnings(report(1), report(2, **HALF), cpus=96) == [
+        "the job may use only 48 of the 96 CPUs of train-2: data loaders are slower; compare ThreadsPerCore of "
+        "`scontrol show node train-2` with `lscpu` there"
+    ]
+
+
+def test_nodes_with_the_same_shortfall_share_a_line() -> None:
+    (text,) = cpu_warnings(*(report(number, sum=15.0, **HALF) for number in range(1, 6)), nodes=5, cpus=96)
+    assert text.startswith("the job may use only 48 of the 96 CPUs of each of train-1, train-2, train-3 and 2 more: ")
+
+
+@pytest.mark.parametrize(
+    ("changed", "cpus", "warned"),
+    [
+        ({"cpus": 96, "machine_cpus": 96, "allocated_cpus": 96}, 96, ""),
+        ({"cpus": 24, "machine_cpus": 96, "allocated_cpus": 24}, 0, ""),
+        ({"cpus": 12, "machine_cpus": 96, "allocated_cpus": 24}, 0, "12 of the 24 CPUs that Slurm gave it on train-2"),
+        ({"cpus": 48, "machine_cpus": 96, "allocated_cpus": 48}, 96, "48 of the 96 CPUs of train-2"),
+        ({"cpus": 96, "machine_cpus": 192, "allocated_cpus": 96}, 96, ""),
+        # A machine of the local cloud says that it has the CPUs of its type, and has those of the user's machine.
+        ({"cpus": 2, "machine_cpus": 2, "allocated_cpus": 96}, 96, ""),
+        ({"cpus": 1, "machine_cpus": 2, "allocated_cpus": 96}, 96, "1 of the 2 CPUs of train-2"),
+        # A probe of an older job folder, or a machine that does not say.
+        ({"cpus": None, "machine_cpus": None, "allocated_cpus": None}, 96, ""),
+        ({"cpus": 48, "machine_cpus": 96, "allocated_cpus": None}, 0, ""),
+    ],
+)  # fmt: skip
+def test_the_cpus_are_compared_with_the_type_or_with_what_slurm_gave(changed: dict, cpus: int, warned: str) -> None:
+    found = cpu_warnings(report(1), report(2, **changed), cpus=cpus)
+    assert [warned in text for text in found] == [True] * bool(warned), found
+
+
+def test_another_clusters_administrators_are_told_of_the_cpus() -> None:
+    (text,) = cpu_warnings(report(1), report(2, **HALF), cpus=0, then=preflight.ADMINISTRATORS)
+    assert text == f"the job may use only 48 of the 96 CPUs that Slurm gave it on train-2: {preflight.ADMINISTRATORS}"
+
+
+@pytest.mark.parametrize(
+    ("said", "index", "cpus"),
+    [("96(x2)", 1, 96), ("48(x2),24", 2, 24), ("48(x2),24", 1, 48), ("48", 1, None), ("", 0, None), ("8", 0, 8)],
+)
+def test_slurms_list_of_cpus_is_read(said: str, index: int, cpus: int | None) -> None:
+    """The form of slurm_step_layout's uint32_compressed_to_str: `16,24(x2)` (Slurm, src/common/env.c)."""
+    assert probe.allocated_cpus(said, index) == cpus
+
+
+def test_a_process_sees_its_own_cpus_and_the_machines() -> None:
+    found = probe.cpus(0)
+    assert 0 < found["cpus"] <= found["machine_cpus"]
+    assert found["cpus"] == len(os.sched_getaffinity(0))
 
 
 def test_nodes_that_cannot_reach_each_other() -> None:
@@ -447,6 +512,9 @@ PUBLISHED_FOR_P4D = {
     [
         ({"nodes": 2}, {"gpus": 8, "efa_interfaces": {"p4d.24xlarge": 4}, "mounts": ["/home"]}),
         ({"partition": "tcp"}, {"efa_interfaces": {}}),
+        ({}, {"cpus": 96}),
+        ({"exclusive": False}, {"cpus": 0}),
+        ({"partition": "mixed"}, {"cpus": 48}),
         ({"partition": "mixed"}, {"gpus": 4, "efa_interfaces": {"g5.12xlarge": 1, "g5.24xlarge": 1}}),
         ({"partition": "ps", "launcher": "srun"}, {"gpus": 0, "efa_interfaces": {}, "published": None}),
         ({"nodes": 3}, {"published": None, "published_for_two": PUBLISHED_FOR_P4D, "compare_nodes": True}),
