@@ -212,9 +212,13 @@ def _check_free(name: str, vpc: dict[str, Any]) -> None:
 
 
 def _check_vpc(vpc: dict[str, Any]) -> None:
-    if vpc.get("VPCId") not in ec2_backends[ACCOUNT_ID][str(vpc.get("VPCRegion") or "us-east-1")].vpcs:
+    """AWS refuses a VPC of another account, which AWS RAM may share, in these words: aws/aws-app-mesh-examples#432."""
+    region = str(vpc.get("VPCRegion") or "us-east-1")
+    if vpc.get("VPCId") not in ec2_backends[ACCOUNT_ID][region].vpcs:
         raise Refusal(
-            "InvalidVPCId", f"The VPC: {vpc.get('VPCId')} you provided is not authorized to make the association."
+            "InvalidVPCId",
+            f"The VPC: {vpc.get('VPCId')} in region {region} that you provided is not authorized to make the "
+            "association.",
         )
 
 

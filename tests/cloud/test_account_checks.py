@@ -145,6 +145,25 @@ def test_existing_resources_are_found_and_accepted(place: Place, things: Things)
     )
 
 
+def test_an_existing_network_without_the_private_zones_names_or_a_way_out_is_refused(
+    place: Place, things: Things
+) -> None:
+    ec2, client = place.ec2, place.cloud.client
+    servers = [{"Key": "domain-name-servers", "Values": ["10.1.1.10"]}]
+    options = ec2.create_dhcp_options(DhcpConfigurations=servers)["DhcpOptions"]["DhcpOptionsId"]
+    ec2.associate_dhcp_options(DhcpOptionsId=options, VpcId=place.vpc_id)
+    gateway = ec2.describe_nat_gateways()["NatGateways"][-1]["NatGatewayId"]
+    ec2.delete_nat_gateway(NatGatewayId=gateway)
+    found = spoke(asked(things.cluster(budget=None), client))
+    ec2.associate_dhcp_options(DhcpOptionsId="default", VpcId=place.vpc_id)
+    ec2.delete_dhcp_options(DhcpOptionsId=options)
+    assert found == {
+        "vpc-dns-servers": f"{place.vpc_id} gives nodes the DNS servers 10.1.1.10 ({options}), "
+        "which do not know the names of asking.internal",
+        "subnet-leads-out": f"{place.subnet_id} has no route to the internet: {gateway} is gone or does not work",
+    }
+
+
 def test_each_missing_resource_is_named(place: Place, things: Things) -> None:
     absent = Things(
         vpc_id="vpc-0123456789abcdef0",

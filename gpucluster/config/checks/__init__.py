@@ -62,6 +62,7 @@ ONLINE: tuple[str, ...] = (
     "online.network",
     "online.quotas",
     "online.reservations",
+    "online.routes",
     "online.snapshots",
     "online.zones",
 )

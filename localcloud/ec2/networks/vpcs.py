@@ -44,6 +44,21 @@ class VpcActions(EC2Response):
         result: ActionResult = super().describe_subnets()
         return result
 
+    def describe_vpc_block_public_access_options(self) -> ActionResult:
+        """As in an account that has changed nothing."""
+        options = {
+            "AwsAccountId": self.current_account,
+            "AwsRegion": self.region,
+            "State": "default-state",
+            "InternetGatewayBlockMode": "off",
+            "ManagedBy": "account",
+            "ExclusionsAllowed": "allowed",
+        }
+        return ActionResult({"VpcBlockPublicAccessOptions": options})
+
+    def describe_vpc_block_public_access_exclusions(self) -> ActionResult:
+        return ActionResult({"VpcBlockPublicAccessExclusions": []})
+
     def create_vpc_endpoint(self) -> ActionResult:
         interface = str(self._get_param("VpcEndpointType")).lower() == "interface"
         self._check_service(str(self._get_param("ServiceName")))

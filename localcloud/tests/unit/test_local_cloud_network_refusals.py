@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from localcloud.tests.in_process import InProcess
 from localcloud.tests.refusal_cases import Case, database, hold, new, subnet, vpc
@@ -152,3 +153,14 @@ TABLES = {"route53": ROUTE53, "rds": RDS, "elbv2": ELB, "efs": EFS}
 @pytest.mark.parametrize(("service", "name"), [(service, name) for service, cases in TABLES.items() for name in cases])
 def test_requests_that_the_service_refuses(cloud: InProcess, service: str, name: str) -> None:
     hold(cloud, service, TABLES[service][name])
+
+
+def test_a_zone_in_the_vpc_of_another_account_is_refused_in_aws_words(cloud: InProcess) -> None:
+    """aws/aws-app-mesh-examples#432: a subnet that AWS RAM shares, and a zone in its VPC."""
+    theirs = {"VPCRegion": "us-east-1", "VPCId": "vpc-0fedcba9876543210"}
+    with pytest.raises(ClientError, match="not authorized to make the association") as refused:
+        cloud.client("route53").create_hosted_zone(Name="shared.test", CallerReference=new(), VPC=theirs)
+    assert refused.value.response["Error"]["Message"] == (
+        "The VPC: vpc-0fedcba9876543210 in region us-east-1 that you provided is not authorized to make the "
+        "association."
+    )

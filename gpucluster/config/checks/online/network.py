@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gpucluster.config.checks.network import BESIDE_NODES
+from ipaddress import IPv4Network
+
+from gpucluster.config.checks.network import BESIDE_NODES, DOCKER, VPC_CIDR
 from gpucluster.config.checks.online.account import Account, Answer, deployed, zone
 from gpucluster.config.checks.online.things import SUBNET, VPC
 from gpucluster.config.document import Finding, Path
@@ -12,9 +14,13 @@ from gpucluster.config.validators import Findings, Validators
 validator = Validators("Existing network (asks AWS)", needs="aws")
 DNS = "https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/hosted-zone-private-considerations.html"
 SIZES = "https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html; error InsufficientFreeAddressesInSubnet"
-ROUTES = "https://docs.aws.amazon.com/vpc/latest/userguide/vpc-nat-gateway.html"
 CONNECT = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/eice-quotas.html: one for each VPC"
 ENDPOINTS = "https://docs.aws.amazon.com/vpc/latest/privatelink/create-interface-endpoint.html: private DNS names"
+
+OTHER_ACCOUNTS = "https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/hosted-zone-private-associate-vpcs-different-accounts.html"
+SERVERS = "https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html: 169.254.169.253, fd00:ec2::253, .2"
+AMAZON = ("AmazonProvidedDNS", "169.254.169.253", "fd00:ec2::253")
+"""The names of the VPC's resolver in DHCP options; a further one is the address of the VPC's network plus two."""
 
 NEEDED_ENDPOINTS = ("ec2", "ssm", "secretsmanager", "logs", "monitoring")
 
@@ -29,6 +35,79 @@ def vpc_resolves_names(network: Network, path: Path, config: ClusterConfig, acco
         if not answer[key]["Value"]:
             command = f"aws ec2 modify-vpc-attribute --vpc-id {network.vpc_id} --{_dashed(attribute)} Value=true"
             yield Finding((*path, "vpc_id"), f"{attribute} is off in {network.vpc_id}", command)
+
+
+@validator("vpc-is-yours", f"{OTHER_ACCOUNTS}; error InvalidVPCId of Route 53 CreateHostedZone: not authorized")
+def vpc_is_yours(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The VPC belongs to the cluster's account: Route 53 makes a private zone only in a VPC of the caller's account.
+
+    AWS RAM shares subnets with other accounts, which may launch instances in them. The zone with the nodes' names would
+    need an authorization by one account and an association by the other, which CloudFormation has no resource for.
+    """
+    vpc = VPC.look_up(account, network.vpc_id)
+    mine = account.ask("sts", "get_caller_identity")["Account"] if vpc else None
+    if vpc and vpc.get("OwnerId", mine) != mine:
+        yield Finding(
+            (*path, "vpc_id"),
+            f"{network.vpc_id} belongs to the account {vpc['OwnerId']}: Route 53 makes no private zone in it "
+            f"for {mine}",
+            f"use a VPC of the account {mine}, or create the cluster in {vpc['OwnerId']}",
+        )
+
+
+@validator("vpc-dns-servers", f"{DNS}: custom DNS servers; {SERVERS}")
+def vpc_dns_servers(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The VPC's DHCP options name the VPC's own DNS server first: others do not know the names in a private zone.
+
+    Nodes cannot ask the VPC's server for these names alone. systemd-resolved (255, Ubuntu 24.04) would send it every
+    other name too, beside the servers of the network, and take the answer that comes first.
+    """
+    vpc = VPC.look_up(account, network.vpc_id)
+    options = vpc.get("DhcpOptionsId", "default") if vpc else "default"
+    if not vpc or options == "default":
+        return
+    answer = account.ask("ec2", "describe_dhcp_options", DhcpOptionsIds=[options])["DhcpOptions"]
+    servers = [
+        value["Value"]
+        for each in answer
+        for setting in each["DhcpConfigurations"]
+        for value in setting["Values"]
+        if setting["Key"] == "domain-name-servers"
+    ]
+    if not servers or servers[0] not in {*AMAZON, *(str(block[2]) for block in _blocks(vpc))}:
+        yield Finding(
+            (*path, "vpc_id"),
+            f"{network.vpc_id} gives nodes the DNS servers {', '.join(servers) or 'none'} ({options}), "
+            f"which do not know the names of {config.zone}",
+            "put AmazonProvidedDNS first in its DHCP options; or, if these servers forward that name to the VPC's "
+            "own, write silence: [vpc-dns-servers]",
+        )
+
+
+@validator(
+    "vpc-blocks-not-docker",
+    f"{VPC_CIDR}: some services use 172.17.0.0/16; Docker's bridge on each node does",
+    level="warning",
+)
+def vpc_blocks_not_docker(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """An existing VPC's blocks do not overlap 172.17.0.0/16, which Docker uses on every node."""
+    for block in _blocks(VPC.look_up(account, network.vpc_id) or {}):
+        if block.overlaps(DOCKER):
+            yield Finding(
+                (*path, "vpc_id"),
+                f"{block} of {network.vpc_id} overlaps {DOCKER}, the network of Docker on nodes",
+                "use another VPC, or keep everything that nodes reach out of that range",
+            )
+
+
+def _blocks(vpc: Answer) -> list[IPv4Network]:
+    """The VPC's IPv4 blocks."""
+    held = [
+        each["CidrBlock"]
+        for each in vpc.get("CidrBlockAssociationSet", [])
+        if each.get("CidrBlockState", {}).get("State") in ("associating", "associated")
+    ]
+    return [IPv4Network(each) for each in held]
 
 
 @validator("vpc-has-no-zone-of-the-name", "error ConflictingDomainExists of Route 53 CreateHostedZone")
@@ -95,24 +174,6 @@ def subnet_has_room_for_all(network: Network, path: Path, config: ClusterConfig,
     subnet, always = SUBNET.look_up(account, network.subnet_id), _nodes(config, always=True)
     if subnet and subnet["AvailableIpAddressCount"] >= always + BESIDE_NODES:
         yield from _no_room(network, path, account, _nodes(config, always=False), "at most")
-
-
-@validator("subnet-leads-out", f"{ROUTES}: default route")
-def subnet_leads_out(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """With internet: nat the subnet's default route leads to a NAT gateway or the like, not to an internet gateway."""
-    if network.subnet_id is None or network.internet != "nat" or SUBNET.look_up(account, network.subnet_id) is None:
-        return
-    routes = _routes(account, network)
-    default = next((route for route in routes if route.get("DestinationCidrBlock") == "0.0.0.0/0"), None)
-    if default is None:
-        hint = "add a route from 0.0.0.0/0 to a NAT gateway, or write internet: none"
-        yield Finding((*path, "subnet_id"), f"{network.subnet_id} has no route to the internet", hint)
-    elif default.get("GatewayId", "").startswith("igw-"):
-        yield Finding(
-            (*path, "subnet_id"),
-            f"{network.subnet_id} is public, it leads to {default['GatewayId']}: nodes have no public address",
-            "name a subnet whose default route leads to a NAT gateway",
-        )
 
 
 @validator(
@@ -201,19 +262,6 @@ def _no_room(network: Network, path: Path, account: Account, nodes: int, when: s
 
 def _nodes(config: ClusterConfig, *, always: bool) -> int:
     return sum(partition.min_nodes if always else partition.max_nodes for partition in config.every_partition)
-
-
-def _routes(account: Account, network: Network) -> list[Answer]:
-    """The routes of the subnet's route table, or else of the VPC's main one."""
-    tables: list[Answer] = account.ask("ec2", "describe_route_tables")["RouteTables"]
-    by_subnet = [table for table in tables if _associated(table, "SubnetId", network.subnet_id)]
-    main = [table for table in tables if table["VpcId"] == network.vpc_id and _associated(table, "Main", True)]
-    routes: list[Answer] = next(iter(by_subnet + main), {"Routes": []})["Routes"]
-    return routes
-
-
-def _associated(table: Answer, key: str, value: object) -> bool:
-    return any(association.get(key) == value for association in table.get("Associations", []))
 
 
 def _dashed(name: str) -> str:

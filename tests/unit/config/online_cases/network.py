@@ -13,7 +13,26 @@ CLOSED = cluster(
     network={**NETWORK, "internet": "none"},
     software={"image": "ami-0123456789abcdef0"},
 )
-VPC: Answers = {"ec2 describe_vpcs": {"Vpcs": [{"VpcId": "vpc-11111111"}]}}
+
+
+def vpc(**keys: Any) -> Answers:
+    return {"ec2 describe_vpcs": {"Vpcs": [{"VpcId": "vpc-11111111", "OwnerId": "123456789012", **keys}]}}
+
+
+VPC = vpc()
+
+
+def blocks(*cidrs: str, state: str = "associated") -> Answers:
+    found = [{"CidrBlock": cidr, "CidrBlockState": {"State": state}} for cidr in cidrs]
+    return vpc(CidrBlock=cidrs[0], CidrBlockAssociationSet=found, DhcpOptionsId="dopt-1")
+
+
+def dns(*servers: str) -> Answers:
+    """As in the AWS CLI's examples of describe-dhcp-options."""
+    domain = {"Key": "domain-name", "Values": [{"Value": "us-east-2.compute.internal"}]}
+    named = [{"Key": "domain-name-servers", "Values": [{"Value": each} for each in servers]}] if servers else []
+    options = {"DhcpOptionsId": "dopt-1", "DhcpConfigurations": [domain, *named]}
+    return {**blocks("10.1.0.0/16", "10.7.0.0/16"), "ec2 describe_dhcp_options": {"DhcpOptions": [options]}}
 
 
 def attribute(hostnames: bool) -> Answers:
@@ -41,13 +60,6 @@ def subnet(**keys: Any) -> Answers:
         **keys,
     }
     return {"ec2 describe_subnets": {"Subnets": [found]}}
-
-
-def routes(**default: str) -> Answers:
-    local = {"DestinationCidrBlock": "10.0.0.0/16", "GatewayId": "local"}
-    found = [local, {"DestinationCidrBlock": "0.0.0.0/0", **default}] if default else [local]
-    table = {"VpcId": "vpc-11111111", "Associations": [{"SubnetId": "subnet-11111111"}], "Routes": found}
-    return {"ec2 describe_route_tables": {"RouteTables": [table]}}
 
 
 def endpoints(*more: str) -> Answers:
@@ -103,6 +115,39 @@ CASES: dict[str, Online | list[Online]] = {
         fails={**VPC, **attribute(False)},
         passes={**VPC, **attribute(True)},
     ),
+    "vpc-is-yours": Online(
+        THERE,
+        key="network.vpc_id",
+        says="vpc-11111111 belongs to the account 999999999999: Route 53 makes no private zone in it for 123456789012",
+        fails=vpc(OwnerId="999999999999"),
+        passes=VPC,
+    ),
+    "vpc-dns-servers": [
+        Online(
+            THERE,
+            key="network.vpc_id",
+            says=f"vpc-11111111 gives nodes the DNS servers {', '.join(servers) or 'none'} (dopt-1), "
+            "which do not know the names of gpucluster.internal",
+            fails=dns(*servers),
+            passes=dns(own),
+        )
+        for servers, own in (
+            (("10.1.1.10", "10.1.1.11"), "AmazonProvidedDNS"),
+            (("10.1.1.10", "AmazonProvidedDNS"), "169.254.169.253"),
+            (("8.8.8.8",), "10.1.0.2"),
+            ((), "10.7.0.2"),
+        )
+    ],
+    "vpc-blocks-not-docker": [
+        Online(
+            THERE,
+            key="network.vpc_id",
+            says="172.17.0.0/20 of vpc-11111111 overlaps 172.17.0.0/16, the network of Docker on nodes",
+            fails=blocks("10.1.0.0/16", "172.17.0.0/20"),
+            passes=passes,
+        )
+        for passes in (blocks("10.1.0.0/16", "172.18.0.0/16"), blocks("172.17.0.0/16", state="disassociated"))
+    ],
     "vpc-has-no-zone-of-the-name": [
         Online(
             THERE,
@@ -170,22 +215,6 @@ CASES: dict[str, Online | list[Online]] = {
         fails=subnet(AvailableIpAddressCount=11),
         passes=subnet(AvailableIpAddressCount=16),
     ),
-    "subnet-leads-out": [
-        Online(
-            THERE,
-            key="network.subnet_id",
-            says="subnet-11111111 has no route to the internet",
-            fails={**subnet(), **routes()},
-            passes={**subnet(), **routes(NatGatewayId="nat-1")},
-        ),
-        Online(
-            THERE,
-            key="network.subnet_id",
-            says="subnet-11111111 is public, it leads to igw-1: nodes have no public address",
-            fails={**subnet(), **routes(GatewayId="igw-1")},
-            passes={**subnet(), **routes(TransitGatewayId="tgw-1")},
-        ),
-    ],
     "subnet-gives-no-public-addresses": Online(
         THERE,
         key="network.subnet_id",
