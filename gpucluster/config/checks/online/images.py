@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpucluster.config.checks.online.account import Account, Answer
-from gpucluster.config.checks.online.things import IMAGE
+from gpucluster.config.checks.online.things import IMAGE, KEY, SNAPSHOT
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.validators import Findings, Validators
@@ -17,6 +18,23 @@ PUBLIC_PARAMETERS = {
     "dlami-ubuntu-24.04": "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id",
 }
 """The SSM parameters in which AWS publishes the id of the newest image, in each region that has it."""
+
+PLATFORMS = ("Linux/UNIX", "Ubuntu Pro")
+"""EC2's platform details that Ubuntu's images can have; most images of other free systems are Linux/UNIX too."""
+
+_UBUNTU = re.compile(r"ubuntu\D{0,9}(\d\d)\.?(04|10)(?!\d)", re.IGNORECASE)
+_CODENAMES = {"bionic": "18.04", "focal": "20.04", "jammy": "22.04"}
+_SYSTEMS = (
+    (re.compile(r"amazon linux|\bal20\d\d\b|amzn2|amzn20", re.IGNORECASE), "Amazon Linux"),
+    (re.compile(r"\brhel", re.IGNORECASE), "Red Hat Enterprise Linux"),
+    (re.compile(r"\brocky", re.IGNORECASE), "Rocky Linux"),
+    (re.compile(r"\balma ?linux", re.IGNORECASE), "AlmaLinux"),
+    (re.compile(r"\bcentos", re.IGNORECASE), "CentOS"),
+    (re.compile(r"\bdebian-?\d", re.IGNORECASE), "Debian"),
+    (re.compile(r"\bsuse-|\bsles-", re.IGNORECASE), "SUSE Linux"),
+    (re.compile(r"\bwindows_server", re.IGNORECASE), "Windows"),
+)
+"""How AMIs of other systems are named by those who publish them, and by many who copy them."""
 
 ROOT_DEVICE = "/dev/sda1"
 """The root device of Ubuntu's images: a mapping under another name would add a disk instead of encrypting this one."""
@@ -59,6 +77,70 @@ def _faults(image: Answer) -> Iterator[str]:
         gib = mapping.get("Ebs", {}).get("VolumeSize", 0)
         if mapping.get("DeviceName") == name and gib > ROOT_VOLUME_GIB:
             yield f"needs a disk of {gib} GiB, but nodes have {ROOT_VOLUME_GIB}"
+
+
+@validator(
+    "image-system",
+    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/billing-info-fields.html: PlatformDetails; "
+    "https://documentation.ubuntu.com/aws/aws-how-to/instances/find-ubuntu-images/: names; "
+    "https://packages.ubuntu.com/jammy/slurmctld: 21.08, whose nodes Slurm 23.11 does not accept",
+)
+def image_system(config: ClusterConfig, account: Account) -> Findings:
+    """Each AMI is of Ubuntu 24.04, as far as its platform and its name tell."""
+    for path, ami in amis_of(config):
+        image = IMAGE.look_up(account, ami) or {}
+        platform, name = image.get("PlatformDetails") or image.get("Platform", "Linux/UNIX"), image.get("Name", "")
+        hint = "name an AMI of Ubuntu 24.04"
+        if platform not in PLATFORMS:
+            yield Finding(path, f"{ami} is of {platform}; nodes need Ubuntu 24.04", hint)
+        elif system := _other_system(name):
+            yield Finding(
+                path,
+                f"{ami} is of {system} by its name, {name!r}; nodes need Ubuntu 24.04",
+                f"{hint}; if this one is, write silence: [image-system]",
+            )
+
+
+def _other_system(name: str) -> str | None:
+    """The system that the name of an image tells. None if it is Ubuntu 24.04, or if the name tells none."""
+    if found := _UBUNTU.search(name):
+        release = f"{found[1]}.{found[2]}"
+    else:
+        release = next((_CODENAMES[word] for word in _CODENAMES if word in name.lower()), "")
+    if release:
+        return None if release == "24.04" else f"Ubuntu {release}"
+    return next((system for pattern, system in _SYSTEMS if pattern.search(name)), None)
+
+
+@validator(
+    "image-key",
+    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/AMIEncryption.html: permissions on the key of the source; "
+    "https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html; "
+    "error Client.InternalError of an instance: Client error on launch",
+)
+def image_key(config: ClusterConfig, account: Account) -> Findings:
+    """No AMI is encrypted with a KMS key other than AWS's own or kms_key_arn: nodes could not be launched from it."""
+    for path, ami in amis_of(config):
+        image = IMAGE.look_up(account, ami) or {}
+        if key := _foreign_key(image, config, account):
+            yield Finding(
+                path,
+                f"{ami} is encrypted with {key}, which the head node's role may not use",
+                "copy it with a key that the role may use: aws ec2 copy-image --encrypted; or name its key in "
+                "security.kms_key_arn; if the key's policy admits the role, write silence: [image-key]",
+            )
+
+
+def _foreign_key(image: Answer, config: ClusterConfig, account: Account) -> str | None:
+    """The key of one of its disks that is neither AWS's own nor the cluster's."""
+    disks = [mapping.get("Ebs", {}) for mapping in image.get("BlockDeviceMappings", [])]
+    for disk in (each for each in disks if each.get("Encrypted") and each.get("SnapshotId")):
+        key = (SNAPSHOT.look_up(account, disk["SnapshotId"]) or {}).get("KmsKeyId")
+        if key is None:  # the snapshot of a shared image is not shared
+            return f"a key of the account {image.get('OwnerId', 'that shares it')}"
+        if key != config.security.kms_key_arn and (KEY.look_up(account, key) or {}).get("KeyManager") != "AWS":
+            return str(key)
+    return None
 
 
 def images_of(config: ClusterConfig) -> Iterator[tuple[Path, str]]:

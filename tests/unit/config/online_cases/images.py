@@ -26,7 +26,100 @@ def disk(gib: int) -> Answers:
     return image(BlockDeviceMappings=[{"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": gib}}])
 
 
+KEY = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+OTHER_KEY = "arn:aws:kms:us-east-1:123456789012:key/0ea3fef3-80a7-4778-9d8c-1c0c6EXAMPLE"
+KEYED = {**OWN, "security": {"kms_key_arn": KEY}}
+
+
+def encrypted(key: str | None, *, owner: str = "123456789012", manager: str = "CUSTOMER") -> Answers:
+    """DescribeImages does not tell the key; DescribeSnapshots tells it of the account's own snapshots."""
+    root = {"DeviceName": "/dev/sda1", "Ebs": {"SnapshotId": "snap-1", "Encrypted": True, "VolumeSize": 8}}
+    return {
+        **image(OwnerId=owner, BlockDeviceMappings=[root]),
+        "ec2 describe_snapshots": {"Snapshots": [{"SnapshotId": "snap-1", "KmsKeyId": key}]}
+        if key
+        else "InvalidSnapshot.NotFound",
+        "kms describe_key": {"KeyMetadata": {"KeyId": "x", "KeyManager": manager}},
+    }
+
+
+# Names as Canonical, AWS, Red Hat, Rocky Linux, Debian and SUSE give them to their AMIs.
+OTHER_SYSTEMS = {
+    "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) 20260916": "Ubuntu 22.04",
+    "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 26.04) 20260914": "Ubuntu 26.04",
+    "Deep Learning OSS Nvidia Driver AMI GPU PyTorch 2.8 (Amazon Linux 2023) 20260210": "Amazon Linux",
+    "ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-20260901": "Ubuntu 22.04",
+    "my-ubuntu2204-slurm": "Ubuntu 22.04",
+    "slurm on focal": "Ubuntu 20.04",
+    "al2023-ami-2023.9.20260105.0-kernel-6.12-x86_64": "Amazon Linux",
+    "amzn2-ami-hvm-2.0.20260105.0-x86_64-gp2": "Amazon Linux",
+    "RHEL-9.6.0_HVM-20260105-x86_64-0-Access2-GP3": "Red Hat Enterprise Linux",
+    "Rocky-9-EC2-Base-9.6-20260601.0.x86_64": "Rocky Linux",
+    "debian-12-amd64-20260601-2400": "Debian",
+    "suse-sles-15-sp7-v20260601-hvm-ssd-x86_64": "SUSE Linux",
+    "aws-parallelcluster-3.15.0-amzn2023-hvm-x86_64-202602101200": "Amazon Linux",
+}
+NAMES = (
+    "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04) 20260710",
+    "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-20260901",
+    "my-ubuntu2404-of-2022.04",
+    "gpucluster-0123456789ab-ami-0123456789abcdef0-2",
+    "training-20.04.2026",
+)
+
 CASES: dict[str, Online | list[Online]] = {
+    "image-system": [
+        *(
+            Online(
+                OWN,
+                key="software.image",
+                says=f"ami-0123456789abcdef0 is of {system} by its name, {name!r}; nodes need Ubuntu 24.04",
+                fails=image(Name=name, PlatformDetails="Linux/UNIX"),
+                passes=image(Name=NAMES[index % len(NAMES)], PlatformDetails="Linux/UNIX"),
+            )
+            for index, (name, system) in enumerate(OTHER_SYSTEMS.items())
+        ),
+        *(
+            Online(
+                OWN,
+                key="software.image",
+                says=f"ami-0123456789abcdef0 is of {system}; nodes need Ubuntu 24.04",
+                fails=image(**keys),
+                passes=image(PlatformDetails="Ubuntu Pro"),
+            )
+            for system, keys in (
+                ("Windows", {"Platform": "windows", "PlatformDetails": "Windows"}),
+                ("Windows with SQL Server Web", {"PlatformDetails": "Windows with SQL Server Web", "Name": "x"}),
+                ("Red Hat Enterprise Linux", {"PlatformDetails": "Red Hat Enterprise Linux", "Name": "RHEL-9.6.0_HVM"}),
+                ("SUSE Linux", {"PlatformDetails": "SUSE Linux"}),
+                ("windows", {"Platform": "windows"}),
+            )
+        ),
+    ],
+    "image-key": [
+        Online(
+            OWN,
+            key="software.image",
+            says=f"ami-0123456789abcdef0 is encrypted with {KEY}, which the head node's role may not use",
+            fails=encrypted(KEY),
+            passes=encrypted(KEY, manager="AWS"),
+        ),
+        Online(
+            KEYED,
+            key="software.image",
+            says=f"ami-0123456789abcdef0 is encrypted with {OTHER_KEY}, which the head node's role may not use",
+            fails=encrypted(OTHER_KEY),
+            passes=encrypted(KEY),
+        ),
+        Online(
+            OWN,
+            key="software.image",
+            says="ami-0123456789abcdef0 is encrypted with a key of the account 999999999999, "
+            "which the head node's role may not use",
+            fails=encrypted(None, owner="999999999999"),
+            passes=image(OwnerId="999999999999"),
+        ),
+    ],
     "image-exists": Online(
         OWN,
         key="software.image",
