@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from gpucluster import updates
+from gpucluster.cluster import stack
 from gpucluster.cluster.aws import CREDENTIALS, Aws, aws_errors
 from gpucluster.config import ClusterConfig
 from gpucluster.config.checks import UNCHECKED, check_online
 from gpucluster.config.checks.online.account import Refused
 from gpucluster.config.checks.online.quotas import QUOTAS
+from gpucluster.config.document import Finding
 from gpucluster.config.validators import VALIDATORS
 from gpucluster.errors import ConfigError, Notice, QuotaError
 
@@ -55,9 +59,37 @@ def ask(config: ClusterConfig, cloud: Aws) -> list[Notice]:
     """Warnings and errors. Raises AwsError if AWS does not answer, or rejects the credentials."""
     with aws_errors():
         cloud.client("sts").get_caller_identity()
-        outcome = check_online(config, LiveAccount(cloud.client))
-    notices = _without_repeats([config.notice(finding) for finding in outcome.findings])
+        account = LiveAccount(cloud.client)
+        found: Sequence[Finding] = check_online(config, account).findings
+        if any(finding.level == "error" for finding in found) and (before := _deployed(config, cloud)):
+            earlier = check_online(before, account)
+            found = list(_only_new_errors(found, [*earlier.findings, *earlier.silenced]))
+    notices = _without_repeats([config.notice(finding) for finding in found])
     return sorted(notices, key=lambda notice: (notice.line, notice.column))
+
+
+def _deployed(config: ClusterConfig, cloud: Aws) -> ClusterConfig | None:
+    """The file as last deployed. None if there is no cluster, or another version of GpuCluster deployed it."""
+    cloudformation = cloud.client("cloudformation")
+    if not stack.has_cluster(stack.status(cloudformation, config.name)):
+        return None
+    try:
+        return updates.read(stack.template_metadata(cloudformation, config.name)).config
+    except updates.UnknownRecord:
+        return None
+
+
+def _only_new_errors(found: Sequence[Finding], earlier: Sequence[Finding]) -> Iterator[Finding]:
+    """Errors that the deployed file has too become warnings: no change of the file caused them, and none has to wait
+    for their repair. A reservation that ended must not prevent a new user."""
+    had = Counter((finding.validator, finding.message) for finding in earlier)
+    for finding in found:
+        known = (finding.validator, finding.message)
+        if finding.level == "error" and had[known]:
+            had[known] -= 1
+            yield finding._replace(level="warning", message=f"{finding.message}; the deployed cluster has this already")
+        else:
+            yield finding
 
 
 def _without_repeats(notices: list[Notice]) -> list[Notice]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gpucluster import updates
 from gpucluster.cluster.online import LiveAccount
 from gpucluster.config import loads
 from gpucluster.config.checks import Outcome, check_online
@@ -277,6 +278,38 @@ def test_up_exits_with_3_if_a_quota_is_too_small(control_plane: Any, file: Path,
         "quota-vcpus-for-all": "warning",
     }
     assert stacks(control_plane).items() <= before.items(), "the stack of an earlier test may still be deleted"
+
+
+def test_a_problem_that_the_deployed_cluster_has_prevents_no_other_change(
+    control_plane: Any, place: Place, things: Things, file: Path
+) -> None:
+    """A Capacity Block ends, and its partition remains in the file."""
+    from gpucluster.cluster import aws, online
+
+    config = loads(things.cluster(name="Refused", budget=None), str(file))
+    kept = {"Metadata": updates.metadata(config, availability_zone=ZONE)}
+    resources = {"One": {"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Value": "1"}}}
+    cloudformation = control_plane.client("cloudformation")
+    cloudformation.create_stack(StackName="Refused", TemplateBody=json.dumps({**kept, "Resources": resources}))
+    cloudformation.get_waiter("stack_create_complete").wait(StackName="Refused", WaiterConfig={"Delay": 1})
+    place.ec2.cancel_capacity_reservation(CapacityReservationId=things.reservation_id)
+
+    def levels(**keys: Any) -> dict[str, list[str]]:
+        changed = loads(things.cluster(name="Refused", budget=None, **keys), str(file))
+        found: dict[str, list[str]] = {}
+        for each in online.ask(changed, aws.connect(changed, file)):
+            found.setdefault(each.validator, []).append(each.level)
+        return found
+
+    partitions = json.loads(things.cluster())["partitions"]
+    changed = [{**each, "idle_minutes": 20, "min_nodes": 0} for each in partitions]
+    again = {**partitions[1], "name": "again"}
+    assert levels()["reservation-active"] == ["warning"]
+    assert levels(partitions=changed)["reservation-active"] == ["warning"]
+    assert levels(partitions=[*partitions, again])["reservation-active"] == ["warning", "error"]
+    cloudformation.delete_stack(StackName="Refused")
+    cloudformation.get_waiter("stack_delete_complete").wait(StackName="Refused", WaiterConfig={"Delay": 1})
+    assert levels()["reservation-active"] == ["error"]
 
 
 def test_up_exits_with_2_if_the_file_names_a_missing_resource(control_plane: Any, file: Path) -> None:

@@ -23,7 +23,8 @@ The words after a rule's name mean:
 
 - error: `up` refuses the cluster file. warning: `up` continues.
 - form: the rule checks whether a value can be parsed. You cannot silence it.
-- aws: the rule asks your account with your credentials. `plan` and `up` check it first.
+- aws: the rule asks your account with your credentials. `plan` and `up` check it first. An error that the deployed
+  cluster has already is a warning: `up` makes the other changes.
 
 `python -m gpucluster.config.checks.docs` writes this page; do not edit it.
 """
