@@ -14,6 +14,7 @@ from aws_cdk import aws_route53 as route53
 from constructs import Construct, IDependable
 
 from gpucluster.config.checks.online.images import ROOT_VOLUME_GIB
+from gpucluster.hardware.instances import INSTANCE_TYPES
 from stacks.images import root_device
 from stacks.network import Network
 from stacks.storage.home import HomeVolume
@@ -85,7 +86,9 @@ class HeadNode(Construct):
         # deletes in reverse order, so the network, the policies and the zone still exist then.
         self.instance.node.add_dependency(network, role, home, *after)
         self.record = self._record(network)
-        self._alarm("Recover", "StatusCheckFailed_System", RECOVER_AFTER_MINUTES, "recover")
+        # CloudWatch refuses the alarm for an instance that EC2 cannot recover (cloud-custodian issue 2935).
+        remedy = "recover" if INSTANCE_TYPES[instance_type].recovered_by_alarm else None
+        self._alarm("Recover", "StatusCheckFailed_System", RECOVER_AFTER_MINUTES, remedy)
         self._alarm("Reboot", "StatusCheckFailed_Instance", REBOOT_AFTER_MINUTES, "reboot")
 
     def _record(self, network: Network) -> route53.ARecord:
@@ -98,13 +101,14 @@ class HeadNode(Construct):
             ttl=cdk.Duration.seconds(60),
         )
 
-    def _alarm(self, id_: str, metric: str, minutes: int, action: str) -> None:
-        """EC2's own action: `recover` moves the instance to healthy hardware, with its id, address and volumes."""
-        remedy = f"arn:{cdk.Aws.PARTITION}:automate:{cdk.Aws.REGION}:ec2:{action}"
+    def _alarm(self, id_: str, metric: str, minutes: int, action: str | None) -> None:
+        """EC2's own action: `recover` moves the instance to healthy hardware, with its id, address and volumes. None:
+        the alarm only tells."""
+        remedy = [f"arn:{cdk.Aws.PARTITION}:automate:{cdk.Aws.REGION}:ec2:{action}"] if action else []
         cloudwatch.CfnAlarm(
             self,
             id_,
-            alarm_description=f"head node: {action} it after {minutes} minutes of {metric}",
+            alarm_description=f"head node: {action or 'stop and start'} it after {minutes} minutes of {metric}",
             namespace="AWS/EC2",
             metric_name=metric,
             dimensions=[
@@ -116,5 +120,5 @@ class HeadNode(Construct):
             threshold=1,
             comparison_operator="GreaterThanOrEqualToThreshold",
             treat_missing_data="missing",
-            alarm_actions=[remedy, self._topic_arn] if self._topic_arn else [remedy],
+            alarm_actions=[*remedy, self._topic_arn] if self._topic_arn else remedy,
         )

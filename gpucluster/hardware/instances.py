@@ -165,6 +165,12 @@ class InstanceType(NamedTuple):
         return 2700 if self.bare_metal else 1800
 
     @property
+    def recovered_by_alarm(self) -> bool:
+        """Whether CloudWatch accepts EC2's action `recover` for an instance of this type: AutoRecoverySupported of
+        DescribeInstanceTypes. Of the types in the table, those with GPUs lack it."""
+        return self.gpus == 0
+
+    @property
     def topology(self) -> bool:
         """Whether DescribeInstanceTopology describes instances of this type."""
         return re.fullmatch(_WITH_TOPOLOGY, self.name) is not None

@@ -9,6 +9,10 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from moto.ec2.models import ec2_backends
+from moto.ec2.models.instance_types import INSTANCE_TYPES
+
+from localcloud.clients import ACCOUNT_ID
 from localcloud.validation.refusal import Refusal
 from localcloud.validation.rules import Parameters, rule
 
@@ -69,6 +73,29 @@ def alarm(given: Parameters, region: str) -> None:
         raise Refusal("ValidationError", "DatapointsToAlarm must be less than or equal to EvaluationPeriods")
     if given.get("Threshold") is None and not given.get("ThresholdMetricId"):
         raise Refusal("ValidationError", "Threshold or ThresholdMetricId must be specified")
+
+
+@rule("cloudwatch", "PutMetricAlarm")
+def recovery(given: Parameters, region: str) -> None:
+    """The instance exists (the message is in terraform-provider-aws, internal/service/cloudwatch/metric_alarm_test.go),
+    and EC2 can recover its type: cloud-custodian issue 2935; AutoRecoverySupported in EC2's InstanceTypeInfo. Of the
+    message about the type no public record was found."""
+    if not any(str(arn).endswith(":ec2:recover") for arn in given.get("AlarmActions") or []):
+        return
+    named = {each.get("Name"): str(each.get("Value")) for each in given.get("Dimensions") or []}
+    instance_id = named.get("InstanceId", "")
+    instance = ec2_backends[ACCOUNT_ID][region].get_instance_by_id(instance_id)
+    if instance is None:
+        raise Refusal(
+            "ValidationError", f"Invalid use of EC2 'Recover' action. {instance_id} is not a valid EC2 instance."
+        )
+    described = INSTANCE_TYPES.get(instance.instance_type, {})
+    if not described.get("AutoRecoverySupported"):
+        raise Refusal(
+            "ValidationError",
+            f"Invalid use of EC2 'Recover' action. {instance_id} is a {instance.instance_type}, which EC2 cannot "
+            "recover.",
+        )
 
 
 @rule("cloudwatch", "PutMetricAlarm", "GetMetricData")

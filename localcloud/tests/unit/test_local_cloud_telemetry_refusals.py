@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from localcloud.tests.in_process import InProcess
-from localcloud.tests.refusal_cases import ACCOUNT, Case, hold, new
+from localcloud.tests.refusal_cases import ACCOUNT, Case, hold, new, subnet
 
 
 def metric(cloudwatch: Any, **more: Any) -> Any:
@@ -71,7 +71,26 @@ def alarm(cloudwatch: Any, **more: Any) -> Any:
     return cloudwatch.put_metric_alarm(**{key: value for key, value in (wanted | more).items() if value is not None})
 
 
+def recovering(cloudwatch: Any, cloud: InProcess, type_: str | None) -> Any:
+    instance_id = "i-0123456789abcdef0"
+    if type_:
+        ec2 = cloud.client("ec2")
+        image = ec2.describe_images(Filters=[{"Name": "architecture", "Values": ["x86_64"]}])["Images"][0]["ImageId"]
+        run = ec2.run_instances(ImageId=image, InstanceType=type_, SubnetId=subnet(cloud), MinCount=1, MaxCount=1)
+        instance_id = run["Instances"][0]["InstanceId"]
+    return alarm(
+        cloudwatch,
+        Namespace="AWS/EC2",
+        MetricName="StatusCheckFailed_System",
+        Dimensions=[{"Name": "InstanceId", "Value": instance_id}],
+        AlarmActions=["arn:aws:automate:us-east-1:ec2:recover"],
+    )
+
+
 METRICS: dict[str, Case] = {
+    "recovery of m6i": (lambda c, cloud: recovering(c, cloud, "m6i.large"), "", 200),
+    "recovery of g5": (lambda c, cloud: recovering(c, cloud, "g5.xlarge"), "ValidationError", 400),
+    "recovery of nothing": (lambda c, cloud: recovering(c, cloud, None), "ValidationError", 400),
     "alarm": (lambda c, _: alarm(c), "", 200),
     "period": (lambda c, _: alarm(c, Period=7), "ValidationError", 400),
     "more than a day": (lambda c, _: alarm(c, Period=300, EvaluationPeriods=289), "ValidationError", 400),

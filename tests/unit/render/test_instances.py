@@ -77,6 +77,11 @@ def test_the_table_says_what_ec2_says(type_: InstanceType) -> None:
 
 
 @pytest.mark.parametrize("type_", DESCRIBED, ids=by_name)
+def test_an_alarm_can_recover_the_types_that_ec2_says(type_: InstanceType) -> None:
+    assert type_.recovered_by_alarm == CATALOGUE[type_.name]["AutoRecoverySupported"]
+
+
+@pytest.mark.parametrize("type_", DESCRIBED, ids=by_name)
 @pytest.mark.parametrize("mode", ["efa-only", "combined", "off"])
 def test_every_card_takes_the_interfaces_of_the_layout(type_: InstanceType, mode: EfaMode) -> None:
     cards: list[dict[str, Any]] = CATALOGUE[type_.name]["NetworkInfo"]["NetworkCards"]

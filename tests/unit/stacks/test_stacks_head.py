@@ -83,6 +83,20 @@ def test_alarms_recover_and_reboot_the_head(template: Template) -> None:
     assert len(remedies) == 2
 
 
+@pytest.mark.parametrize("rest", ["", "monitoring: {alarm_email: a@example.org}\n"])
+def test_no_alarm_recovers_a_head_of_a_type_that_ec2_cannot_recover(template_of: TemplateOf, rest: str) -> None:
+    template = template_of(cluster(", instance_type: g5.xlarge", rest))
+    alarms = {
+        found["Properties"]["MetricName"]: found["Properties"]
+        for found in of_type(template, "AWS::CloudWatch::Alarm").values()
+        if found["Properties"].get("Namespace") == "AWS/EC2"
+    }
+    system = alarms["StatusCheckFailed_System"]
+    assert "automate" not in json.dumps(system)
+    assert len(system["AlarmActions"]) == bool(rest), "the topic alone"
+    assert ":ec2:reboot" in json.dumps(alarms["StatusCheckFailed_Instance"]["AlarmActions"])
+
+
 def test_termination_protection_is_the_instances_too(template_of: TemplateOf) -> None:
     protected = only(template_of(cluster(", termination_protection: true")), "AWS::EC2::Instance")
     assert protected["Properties"]["DisableApiTermination"] is True
