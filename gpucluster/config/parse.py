@@ -25,6 +25,12 @@ MAX_DEPTH = 50
 _LINE_BREAKS = ("\r\n", "\r", "\x85", "\u2028", "\u2029")
 """Besides \\n. A pattern with the last two takes Python a millisecond to compile."""
 _TAG = "tag:yaml.org,2002:"
+_CONTAINS_ITSELF = "this alias refers to a value that contains the alias itself"
+_TOO_DEEP = "nested too deeply"
+_ONE_MERGE = "merge several mappings as a list: <<: [*one, *two]"
+
+_Pairs = dict[str, tuple[Node, Node]]
+"""The nodes of a key and its value, by key."""
 
 
 class _Malformed(Exception):
@@ -67,7 +73,7 @@ def _compose(text: str) -> Node | None:
         position = (before.count("\n") + 1, error.position - before.rfind("\n"))
         raise _Malformed(position, "not valid YAML: it contains a control character") from None
     except RecursionError:
-        raise _Malformed((1, 1), "nested too deeply") from None
+        raise _Malformed((1, 1), _TOO_DEEP) from None
     except (YAMLError, ValueError, KeyError, IndexError, AttributeError, AssertionError, TypeError) as error:
         # the parser's own exceptions on broken text, such as a stray tag handle, are reported as errors of the text too
         raise _Malformed((1, 1), f"not valid YAML: {error}") from None
@@ -93,13 +99,15 @@ class _Reading:
         self.keys: dict[Path, Position] = {}
         self.problems: list[_Malformed] = []
         self._open: list[Node] = []
+        self._flat: dict[int, _Pairs | None] = {}
+        """Of a mapping's node, its pairs with the merged ones; None while they are read."""
         self._constructor = YAML(typ="safe", pure=True).constructor
 
     def value(self, node: Node, path: Path) -> Any:
         if node in self._open:
-            raise _Malformed(_position(node), "this alias refers to a value that contains the alias itself")
+            raise _Malformed(_position(node), _CONTAINS_ITSELF)
         if len(self._open) >= MAX_DEPTH:
-            raise _Malformed(_position(node), "nested too deeply")
+            raise _Malformed(_position(node), _TOO_DEEP)
         if len(self.values) >= MAX_VALUES:
             raise _Malformed(
                 _position(node),
@@ -121,31 +129,43 @@ class _Reading:
 
     def _mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
         result: dict[str, Any] = {}
-        for key_node, value_node in self._pairs(node):
-            key = key_node.value
-            if not isinstance(key, str):
-                self._problem(key_node, "a key must be a plain word")
-            elif key in result:
-                self._problem(key_node, f"{key!r} is given twice", f"first in line {self.keys[*path, key][0]}")
-            else:
-                self.keys[*path, key] = _position(key_node)
-                result[key] = self.value(value_node, (*path, key))
+        for key, (key_node, value_node) in self._pairs(node).items():
+            self.keys[*path, key] = _position(key_node)
+            result[key] = self.value(value_node, (*path, key))
         return result
 
-    def _pairs(self, node: MappingNode) -> Iterator[tuple[Node, Node]]:
-        """The mapping's own pairs, then merged pairs (`<<: *other`) with other keys."""
-        own = [(key, value) for key, value in node.value if key.tag != f"{_TAG}merge"]
-        yield from own
-        given = {str(key.value) for key, _ in own}
-        for merged in self._merged(node):
-            for key, value in merged.value:
-                if str(key.value) not in given:
-                    given.add(str(key.value))
-                    yield key, value
+    def _pairs(self, node: MappingNode, depth: int = 0) -> _Pairs:
+        """The mapping's own pairs, then merged pairs (`<<: *other`) with other keys. A merged mapping may merge others;
+        of a list, an earlier one wins (https://yaml.org/type/merge.html)."""
+        if depth >= MAX_DEPTH:
+            raise _Malformed(_position(node), _TOO_DEEP)
+        if id(node) not in self._flat:
+            self._flat[id(node)] = None
+            pairs = self._own_pairs(node)
+            for source in self._merged(node):
+                pairs = self._pairs(source, depth + 1) | pairs
+            self._flat[id(node)] = pairs
+        flat = self._flat[id(node)]
+        if flat is None:
+            raise _Malformed(_position(node), _CONTAINS_ITSELF)
+        return flat
+
+    def _own_pairs(self, node: MappingNode) -> _Pairs:
+        own: _Pairs = {}
+        for key_node, value_node in node.value:
+            key = "<<" if _merges(key_node) else key_node.value
+            if not isinstance(key, str):
+                self._problem(key_node, "a key must be a plain word")
+            elif key in own:
+                first = f"first in line {_position(own[key][0])[0]}"
+                self._problem(key_node, f"{key!r} is given twice", _ONE_MERGE if _merges(key_node) else first)
+            else:
+                own[key] = (key_node, value_node)
+        return {key: pair for key, pair in own.items() if not _merges(pair[0])}
 
     def _merged(self, node: MappingNode) -> Iterator[MappingNode]:
         for key, value in node.value:
-            if key.tag == f"{_TAG}merge":
+            if _merges(key):
                 for source in value.value if isinstance(value, SequenceNode) else [value]:
                     if isinstance(source, MappingNode):
                         yield source
@@ -179,6 +199,10 @@ class _Reading:
 def _written(number: Written, node: Node) -> Written:
     number.text = str(node.value)
     return number
+
+
+def _merges(key: Node) -> bool:
+    return bool(key.tag == f"{_TAG}merge")
 
 
 def _position(node: Node) -> Position:
