@@ -45,11 +45,19 @@ def parse(text: str, file: str) -> Document:
     try:
         reading = _Reading()
         node = _compose(text)
-        data = None if node is None else reading.value(node, ())
+        data = None if node is None else _without_extensions(reading.value(node, ()))
     except _Malformed as error:
         return document._replace(problems=(_at(document, error),))
     document = document._replace(data=data, values=reading.values, keys=reading.keys)
     return document._replace(problems=tuple(_at(document, error) for error in reading.problems))
+
+
+def _without_extensions(data: Any) -> Any:
+    """Without the keys `x-…` of the whole file, which hold values for anchors, as in Docker Compose:
+    https://docs.docker.com/reference/compose-file/extension/."""
+    if not isinstance(data, dict):
+        return data
+    return {key: value for key, value in data.items() if not key.startswith("x-")}
 
 
 def _lines(text: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ ruamel.yaml's loader and PyYAML's are the references.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from ruamel.yaml import YAML
 from gpucluster.config import loads
 from gpucluster.config.parse import parse
 from gpucluster.errors import ConfigError
+from gpucluster.job.load import read
 
 numbers = st.integers(0, 99)
 KEYS = ["a", "b", "c", "d"]
@@ -119,3 +121,34 @@ def test_deep_merges_are_stopped(depth: int) -> None:
 
 def test_a_quoted_merge_key_is_an_ordinary_key() -> None:
     assert parse('- {"<<": {a: 1}}', "x").data == [{"<<": {"a": 1}}]
+
+
+EXTENSION = """
+x-node: &node
+  instance_types: [g5.12xlarge]
+  max_nodes: 2
+name: extended
+region: us-east-1
+partitions:
+  - {<<: *node, name: a}
+  - {<<: *node, name: b, max_nodes: 3}
+"""
+
+
+def test_keys_of_the_whole_file_that_begin_with_x_hold_anchors() -> None:
+    first, second = loads(EXTENSION).partitions
+    assert (first.max_nodes, second.max_nodes) == (2, 3)
+
+
+def test_only_a_key_of_the_whole_file_may_begin_with_x() -> None:
+    with pytest.raises(ConfigError) as caught:
+        loads(EXTENSION.replace("max_nodes: 3", "x-note: 3"))
+    assert [(problem.key, problem.message) for problem in caught.value.problems] == [
+        ("partitions[1].x-note", "unknown key")
+    ]
+
+
+def test_a_job_may_have_such_keys_too(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("x-env: &env {A: 1}\ncommand: [python, train.py]\nenv: {<<: *env, B: 2}\n")
+    assert read(file).data == {"command": ["python", "train.py"], "env": {"A": 1, "B": 2}}
