@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import click
@@ -12,7 +11,8 @@ from gpucluster.cli.frame.columns import columns
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.errors import UsageError
 from gpucluster.hardware import prices
-from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType, not_supported
+from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
+from gpucluster.hardware.unsupported import not_supported
 from gpucluster.meant import did_you_mean
 
 HEADING = ["type", "vCPUs", "GiB", "GPUs", "GPU GiB", "EFA", "NVMe GB", "$/hour"]
@@ -74,16 +74,12 @@ def _prices(found: list[InstanceType], region: str) -> str:
     )
 
 
-_SIZE = re.compile(r"(nano|micro|small|medium|large|metal)$")
-"""g5xlarge is a mistyped g5.xlarge, and no family."""
-
-
 def _chosen(names: tuple[str, ...], gpus: int | None, efa: bool) -> list[InstanceType]:
     """Raises UsageError for a name that is neither a type nor a family."""
     families = sorted({name.partition(".")[0] for name in INSTANCE_TYPES})
     for name in names:
         if name not in INSTANCE_TYPES and name not in families:
-            if why := not_supported(name if "." in name or _SIZE.search(name) else f"{name}.xlarge"):
+            if why := not_supported(name):
                 raise UsageError(f"{name}: GpuCluster does not support this instance type or family", why)
             hint = did_you_mean(name, [*families, *INSTANCE_TYPES], "`gpucluster types` lists all")
             raise UsageError(f"{name!r} is not a known instance type or family", hint)

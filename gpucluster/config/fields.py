@@ -12,7 +12,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from gpucluster.config.value_checks import field, form, matching, refuse
-from gpucluster.hardware.instances import INSTANCE_TYPES, not_supported
+from gpucluster.hardware.instances import INSTANCE_TYPES
+from gpucluster.hardware.unsupported import not_supported
 from gpucluster.meant import did_you_mean
 
 

@@ -3,10 +3,10 @@
 Sources. GPUs, memory, EFA interfaces, network cards and NVMe: EC2's DescribeInstanceTypes, read through the catalogue
 that moto 5.2.5 ships (a test compares them). P3, which that catalogue no longer has: its cards from Karpenter's list of
 VPC limits, the rest from AWS's P3 page. AWS is withdrawing P3: ask DescribeInstanceTypeOfferings before relying on it.
-Prices are in prices.csv.
+Prices are in prices.csv. unsupported.py knows EC2's other types.
 
-To add a type, add a line here and one in prices.csv. Units are those of the API: memory in GiB, GPU memory in MiB,
-NVMe in GB (10^9 bytes).
+To add a type, add a line here and one in prices.csv. Units are those of the API: memory in GiB, rounded down, GPU
+memory in MiB, NVMe in GB (10^9 bytes).
 `cards` is "network cards x interfaces that each can hold". `model` is the GPU as Slurm's GRES names it.
 """
 
@@ -117,7 +117,85 @@ r6i.16xlarge         64         512     0  -            0    0   1x15        0
 r6i.24xlarge         96         768     0  -            0    0   1x15        0
 r6i.32xlarge        128        1024     0  -            0    1   1x15        0
 r6i.metal           128        1024     0  -            0    1   1x15        0
+c5.large              2           4     0  -            0    0    1x3        0
+c5.xlarge             4           8     0  -            0    0    1x4        0
+c5.2xlarge            8          16     0  -            0    0    1x4        0
+c5.4xlarge           16          32     0  -            0    0    1x8        0
+c5.9xlarge           36          72     0  -            0    0    1x8        0
+c5.12xlarge          48          96     0  -            0    0    1x8        0
+c5.18xlarge          72         144     0  -            0    0   1x15        0
+c5.24xlarge          96         192     0  -            0    0   1x15        0
+c5.metal             96         192     0  -            0    0   1x15        0
+c5a.large             2           4     0  -            0    0    1x3        0
+c5a.xlarge            4           8     0  -            0    0    1x4        0
+c5a.2xlarge           8          16     0  -            0    0    1x4        0
+c5a.4xlarge          16          32     0  -            0    0    1x8        0
+c5a.8xlarge          32          64     0  -            0    0    1x8        0
+c5a.12xlarge         48          96     0  -            0    0    1x8        0
+c5a.16xlarge         64         128     0  -            0    0   1x15        0
+c5a.24xlarge         96         192     0  -            0    0   1x15        0
+c5n.large             2           5     0  -            0    0    1x3        0
+c5n.xlarge            4          10     0  -            0    0    1x4        0
+c5n.2xlarge           8          21     0  -            0    0    1x4        0
+c5n.4xlarge          16          42     0  -            0    0    1x8        0
+c5n.9xlarge          36          96     0  -            0    1    1x8        0
 c5n.18xlarge         72         192     0  -            0    1   1x15        0
+c5n.metal            72         192     0  -            0    1   1x15        0
+c6i.large             2           4     0  -            0    0    1x3        0
+c6i.xlarge            4           8     0  -            0    0    1x4        0
+c6i.2xlarge           8          16     0  -            0    0    1x4        0
+c6i.4xlarge          16          32     0  -            0    0    1x8        0
+c6i.8xlarge          32          64     0  -            0    0    1x8        0
+c6i.12xlarge         48          96     0  -            0    0    1x8        0
+c6i.16xlarge         64         128     0  -            0    0   1x15        0
+c6i.24xlarge         96         192     0  -            0    0   1x15        0
+c6i.32xlarge        128         256     0  -            0    1   1x15        0
+c6i.metal           128         256     0  -            0    1   1x15        0
+c6a.large             2           4     0  -            0    0    1x3        0
+c6a.xlarge            4           8     0  -            0    0    1x4        0
+c6a.2xlarge           8          16     0  -            0    0    1x4        0
+c6a.4xlarge          16          32     0  -            0    0    1x8        0
+c6a.8xlarge          32          64     0  -            0    0    1x8        0
+c6a.12xlarge         48          96     0  -            0    0    1x8        0
+c6a.16xlarge         64         128     0  -            0    0   1x15        0
+c6a.24xlarge         96         192     0  -            0    0   1x15        0
+c6a.32xlarge        128         256     0  -            0    0   1x15        0
+c6a.48xlarge        192         384     0  -            0    1   1x15        0
+c6a.metal           192         384     0  -            0    1   1x15        0
+c7i.large             2           4     0  -            0    0    1x3        0
+c7i.xlarge            4           8     0  -            0    0    1x4        0
+c7i.2xlarge           8          16     0  -            0    0    1x4        0
+c7i.4xlarge          16          32     0  -            0    0    1x8        0
+c7i.8xlarge          32          64     0  -            0    0    1x8        0
+c7i.12xlarge         48          96     0  -            0    0    1x8        0
+c7i.16xlarge         64         128     0  -            0    0   1x15        0
+c7i.24xlarge         96         192     0  -            0    0   1x15        0
+c7i.metal-24xl       96         192     0  -            0    0   1x15        0
+c7i.48xlarge        192         384     0  -            0    1   1x15        0
+c7i.metal-48xl      192         384     0  -            0    1   1x15        0
+m6a.large             2           8     0  -            0    0    1x3        0
+m6a.xlarge            4          16     0  -            0    0    1x4        0
+m6a.2xlarge           8          32     0  -            0    0    1x4        0
+m6a.4xlarge          16          64     0  -            0    0    1x8        0
+m6a.8xlarge          32         128     0  -            0    0    1x8        0
+m6a.12xlarge         48         192     0  -            0    0    1x8        0
+m6a.16xlarge         64         256     0  -            0    0   1x15        0
+m6a.24xlarge         96         384     0  -            0    0   1x15        0
+m6a.32xlarge        128         512     0  -            0    0   1x15        0
+m6a.48xlarge        192         768     0  -            0    1   1x15        0
+m6a.metal           192         768     0  -            0    1   1x15        0
+t2.medium             2           4     0  -            0    0    1x3        0
+t2.large              2           8     0  -            0    0    1x3        0
+t2.xlarge             4          16     0  -            0    0    1x3        0
+t2.2xlarge            8          32     0  -            0    0    1x3        0
+t3.medium             2           4     0  -            0    0    1x3        0
+t3.large              2           8     0  -            0    0    1x3        0
+t3.xlarge             4          16     0  -            0    0    1x4        0
+t3.2xlarge            8          32     0  -            0    0    1x4        0
+t3a.medium            2           4     0  -            0    0    1x3        0
+t3a.large             2           8     0  -            0    0    1x3        0
+t3a.xlarge            4          16     0  -            0    0    1x4        0
+t3a.2xlarge           8          32     0  -            0    0    1x4        0
 """
 
 THREADS_PER_CORE = 2
@@ -222,21 +300,6 @@ def _combined(instance_type: InstanceType) -> tuple[NetworkInterface, ...]:
 
 def find(name: str) -> InstanceType | None:
     return INSTANCE_TYPES.get(name)
-
-
-_NOT_SUPPORTED = (
-    (r"(trn|inf)\d.*", "its accelerators are not GPUs"),
-    (r"(p6e-gb.*|[a-z]+\d+[a-z]*g[a-z]*)\..*", "its CPUs are Arm, but images and environments are for x86-64"),
-    (
-        r"(g6f|gr6f|g4ad|g7e?|dl\d.*|vt1|f\d)\..*",
-        "its GPUs or interfaces are not in the table of gpucluster/hardware/instances.py",
-    ),
-)
-
-
-def not_supported(name: str) -> str:
-    """Why an AWS type is not supported; "" for supported types, and for names that AWS does not have."""
-    return next((why for pattern, why in _NOT_SUPPORTED if re.fullmatch(pattern, name)), "")
 
 
 def _parse(line: str) -> InstanceType:

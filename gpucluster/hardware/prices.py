@@ -7,12 +7,13 @@ is converted or estimated.
 Sources for instance types:
 - us-east-1: Karpenter's price list of 2026-07-20.
 - Other regions: the files that AWS's EC2 pricing page loads, of 2025-04-04, from ec2.shop (github.com/yeo/ec2.shop). In
-  us-east-1 they have the same prices as Karpenter's list, except for m7i.metal-24xl, and for p4d, p4de, p5 and p5en,
-  whose prices AWS lowered in June 2025.
+  us-east-1 they have the same prices as Karpenter's list, except for c7i.metal-24xl and m7i.metal-24xl, and for p4d,
+  p4de, p5 and p5en, whose prices AWS lowered in June 2025.
 - p4d, p4de, p5, p5en and p6 in other regions: SkyPilot's catalogue v8 for AWS
   (github.com/skypilot-org/skypilot-catalog, commit 00148f2a). It has no date, but it has p6-b300, so it is of November
   2025 or later. For types that both have, its prices are the same as Karpenter's.
 - m7i.metal-24xl: AWS's file and the catalogue. Karpenter's list has 10 % more, as for each metal-24xl.
+- c7i.metal-24xl in us-east-1: AWS's file, for the same reason.
 
 Sources for other items:
 - us-east-1: each price is in at least two of these, and they agree: AWS's pricing pages of VPC, PrivateLink, EBS and

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpucluster.config.checks.partitions import known_types
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, ParameterServers, Partition
 from gpucluster.config.validators import Findings, Validators
@@ -9,6 +10,8 @@ from gpucluster.meant import near
 
 validator = Validators("Placement groups")
 
+BURSTABLE = ("t2.", "t3.", "t3a.")
+"""The burstable families in the instance table."""
 OTHER_STRATEGIES = ("spread", "partition", "precision-time")
 
 
@@ -39,6 +42,29 @@ def not_misspelt(nodes: Partition | ParameterServers, path: Path, config: Cluste
             f"{nodes.placement_group!r} would be taken for the name of a group that exists",
             f"did you mean {meant!r}?",
         )
+
+
+@validator(
+    "placement-group-takes-types",
+    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html: cluster: no burstable instances; "
+    "error InvalidParameterCombination of EC2 RunInstances",
+)
+def takes_types(nodes: Partition | ParameterServers, path: Path, config: ClusterConfig) -> Findings:
+    """A partition whose nodes are launched close together has no burstable instance types (T2, T3 …)."""
+    partition = nodes.partition() if isinstance(nodes, ParameterServers) else nodes
+    burstable = [type_.name for _, type_ in known_types(partition) if type_.name.startswith(BURSTABLE)]
+    if burstable and nodes.placement_group == nodes.own_group and _makes_group(nodes, config):
+        yield Finding(
+            (*path, "placement_group"),
+            f"EC2 launches no burstable instances ({', '.join(burstable)}) into a group of nodes close together",
+            "write placement_group: none, or take another instance type, such as m6i",
+        )
+
+
+def _makes_group(nodes: Partition | ParameterServers, config: ClusterConfig) -> bool:
+    """Instances of a reservation go into its group; parameter servers share a partition's group if there is one."""
+    partitions = config.partitions if isinstance(nodes, ParameterServers) else (nodes,)
+    return any(each.placement_group == each.own_group and each.purchase in ("on-demand", "spot") for each in partitions)
 
 
 def _nearly(group: str, words: tuple[str, ...]) -> str | None:

@@ -51,6 +51,10 @@ def test_an_unknown_type_is_refused_with_a_hint(capsys: Captured) -> None:
         ("trn1", "not GPUs"),
         ("trn1.32xlarge", "not GPUs"),
         ("g7e", "table"),
+        ("mac2-m2.metal", "macOS"),
+        ("c8i.xlarge", "of that size it has c7i.xlarge"),
+        ("hpc6a", "`gpucluster types` lists what it has"),
+        ("t3.nano", "the smallest of its family that GpuCluster supports is t3.medium"),
     ],
 )
 def test_an_unsupported_type_is_named_as_such(capsys: Captured, name: str, why: str) -> None:
