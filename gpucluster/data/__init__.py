@@ -1,6 +1,7 @@
 """Prepares data for N ranks: shuffles the files of a data set and packs them into shards.
 
     source      the input: image folders or file lists, on a disk or in S3
+    lists       file lists: their encoding, columns and labels
     plan        which sample goes into which shard: computed once, kept beside the shards until all exist
     records     a sample as bytes of a tar, a TFRecord or a RecordIO file
     packing     one shard, in one process
@@ -10,7 +11,7 @@
     locations   folders and S3 prefixes alike
 
 It is shipped with jobs of `gpucluster data shard --array`: it imports only the standard library and
-`gpucluster.errors`, and boto3 for data in S3.
+the single files of `gpucluster` beside it, and boto3 for data in S3.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from gpucluster import encoding
+from gpucluster.data.lists import UTF8
 from gpucluster.data.locations import UNFINISHED, Location, location
 from gpucluster.errors import UsageError
 
@@ -22,11 +24,15 @@ def read(url: str) -> list[str]:
     content = location(folder or slash or ".").read(name) if name else None
     if content is None:
         raise UsageError(f"--exclude: cannot read {url}: no such file")
-    return _names(content)
+    try:
+        return _names(content)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--exclude: {url}: {encoding.flaw(error)}", UTF8) from None
 
 
 def _names(content: bytes) -> list[str]:
-    lines = (line.rstrip("\r") for line in content.decode(errors="surrogateescape").split("\n"))
+    """Names may be any bytes on a disk. Raises UnicodeDecodeError."""
+    lines = (line.rstrip("\r") for line in encoding.decoded(content, "surrogateescape").split("\n"))
     return [line for line in lines if line and not line.startswith("#")]
 
 

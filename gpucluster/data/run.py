@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from gpucluster.addresses import in_s3
-from gpucluster.data import excluded, manifest, packing, plan, source
+from gpucluster.data import excluded, lists, manifest, packing, plan, source
 from gpucluster.data.disk import drop_temporary
 from gpucluster.data.locations import UNFINISHED, Location, location
 from gpucluster.data.manifest import Manifest
@@ -92,7 +92,7 @@ def shard(options: Options, tell: Tell) -> list[Outcome]:
     return outcomes
 
 
-def pack_all(sets: Iterable[DataSet], options: Options, tell: Tell, part: int = 0, parts: int = 1) -> None:
+def pack_all(sets: Sequence[DataSet], options: Options, tell: Tell, part: int = 0, parts: int = 1) -> None:
     """Finds the bad files of all data sets before it raises GpuClusterError."""
     target = location(options.target)
     excluded.note(target, part, ())
@@ -106,14 +106,20 @@ def pack_all(sets: Iterable[DataSet], options: Options, tell: Tell, part: int = 
     excluded.note(target, part, names)
     for earlier in refused[:-1]:
         tell(earlier.render())
+    samples = sum(each.plan.samples for each in sets)
     refused[-1].hint = (
-        without(target, excluded.merge(target)) if parts == 1 else "the last job's log says what to do next"
+        without(options, excluded.merge(target), samples) if parts == 1 else "the last job's log says what to do next"
     )
     raise refused[-1]
 
 
-def without(target: Location, bad: int) -> str:
-    """What to do next if this many files are bad."""
+def without(options: Options, bad: int, samples: int) -> str:
+    """What to do next if this many files are bad, of all that are left to pack."""
+    target = location(options.target)
+    if bad >= samples:
+        in_list = ": the names in a list are relative to the list's folder"
+        what = in_list if options.source.endswith(tuple(lists.LISTS)) else ""
+        return f"none of its {bad} files can be packed{what}; fix that and run the same command again"
     files = f"the {bad} bad files" if bad > 1 else "the bad file"
     how = f"--restart --exclude {target.url}/{excluded.LIST}"
     return f"fix {files} and run the same command again: finished shards are kept; to skip them, add: {how}"

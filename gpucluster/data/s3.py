@@ -129,6 +129,8 @@ class Prefix:
         with _errors(f"{self.url}/{name}"):
             try:
                 return ask()
+            except UnicodeEncodeError:  # a name from a disk or a list that is not UTF-8: no key is
+                return None
             except ClientError as error:
                 if _code(error) in _ABSENT or (_code(error) in _DENIED and self._lists_without(self._key(name))):
                     return None

@@ -2,25 +2,23 @@
 
 SRC/SPLIT/CLASS/…/FILE      image folders; a data set for each split (train, val, …)
 SRC/CLASS/…/FILE            one of its splits alone
-LIST.txt .tsv .csv .lst     lines of FILE or FILE, LABEL; .lst as MXNet's im2rec has it: number, LABEL, FILE
+LIST.txt .tsv .csv .lst     a file list
 """
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from gpucluster.data import lists
 from gpucluster.data.images import SUFFIXES
+from gpucluster.data.lists import LISTS
 from gpucluster.data.locations import Location, location
 from gpucluster.errors import UsageError
 
 SPLITS = ("train", "val", "valid", "validation", "test")
-LISTS = {".txt": "\t", ".tsv": "\t", ".csv": ",", ".lst": "\t"}
-"""Suffix -> separator of its columns."""
 
 
 class Sample(NamedTuple):
@@ -99,44 +97,9 @@ def _split_and_class(where: Location, name: str, with_splits: bool) -> tuple[str
 
 
 def _of_list(where: Location, name: str, suffix: str, excluded: frozenset[str]) -> Source:
-    content = where.read(name)
-    if content is None:
-        raise UsageError(f"{where.url}/{name}: no such file list")
-    rows = list(_rows(f"{where.url}/{name}", content, suffix))
-    rows = [row for row in rows if row[0] not in excluded]
+    rows = [row for row in lists.rows(where, name, suffix) if row[0] not in excluded]
     if not rows:
         raise UsageError(f"{where.url}/{name}: names no files")
-    labels = {label for _, label in rows if label is not None}
-    classes: tuple[str, ...] = ()
-    value = {label: int(float(label)) for label in labels if _is_number(label)}
-    if len(value) < len(labels):
-        classes = tuple(sorted(labels))
-        value = {label: number for number, label in enumerate(classes)}
+    value, classes = lists.numbers(f"{where.url}/{name}", rows)
     samples = [Sample(file, None if label is None else value[label]) for file, label in rows]
     return Source(where, {"": samples}, classes, ())
-
-
-def _is_number(label: str) -> bool:
-    """`3`, and im2rec's `3.000000`."""
-    try:
-        return float(label).is_integer()
-    except (ValueError, OverflowError):
-        return False
-
-
-def _rows(url: str, content: bytes, suffix: str) -> Iterator[tuple[str, str | None]]:
-    """File and label. Either all files have a label or none."""
-    text = io.StringIO(content.decode(errors="surrogateescape"), newline="")
-    width = None
-    for number, row in enumerate(csv.reader(text, delimiter=LISTS[suffix], quotechar='"'), start=1):
-        if not row or row[0].startswith("#"):
-            continue
-        width = width or len(row)
-        if len(row) != width or len(row) not in ((3,) if suffix == ".lst" else (1, 2)):
-            wanted = "number, label, file" if suffix == ".lst" else "file, or file and label, the same in all lines"
-            separated = f"columns are separated by {'commas' if suffix == '.csv' else 'tabs'}"
-            raise UsageError(f"{url}:{number}: {len(row)} columns, expected {wanted}", separated)
-        if suffix == ".lst":
-            yield row[2], row[1]
-        else:
-            yield row[0], row[1] if width == 2 else None

@@ -21,7 +21,7 @@ def stage(options: Options, name: str, tell: Tell) -> list[Outcome]:
     if name == FINISH:
         return _finished(options)
     part, parts = _part(name)
-    run.pack_all(_unfinished(options.target), options, tell, part, parts)
+    run.pack_all(list(_unfinished(options.target)), options, tell, part, parts)
     return []
 
 
@@ -48,8 +48,10 @@ def _finished(options: Options) -> list[Outcome]:
     """The results of all data sets at the target, also of those that an earlier run finished."""
     target = location(options.target)
     bad = excluded.merge(target)
-    for each in _unfinished(options.target):
-        run.finish(each, run.without(target, bad) if bad else run.AGAIN)
+    unfinished = list(_unfinished(options.target))
+    samples = sum(each.plan.samples for each in unfinished)
+    for each in unfinished:
+        run.finish(each, run.without(options, bad, samples) if bad else run.AGAIN)
     run.tidy(options.target)
     there = [(each, manifest.load(each)) for each in _locations(options.target)]
     return [run.outcome(each, found) for each, found in there if found]

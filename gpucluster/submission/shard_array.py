@@ -128,7 +128,7 @@ def _environment(config: ClusterConfig) -> str:
 
 def _library() -> dict[str, File]:
     paths = [
-        *(PACKAGE / name for name in ("__init__.py", "addresses.py", "errors.py")),
+        *(PACKAGE / name for name in ("__init__.py", "addresses.py", "encoding.py", "errors.py")),
         *sorted((PACKAGE / "data").glob("*.py")),
     ]
     return {f"lib/{path.relative_to(PACKAGE.parent)}": File(path.read_text(encoding="utf-8")) for path in paths}

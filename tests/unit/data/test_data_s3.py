@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, IncompleteReadError, ReadTimeoutError
 
+from gpucluster.data import source
 from gpucluster.data.locations import location
 from gpucluster.data.run import Options, shard
 from gpucluster.data.stages import stage
@@ -30,6 +31,7 @@ class PlayedS3:
     """Key -> errors of the first attempts, before an answer or while its body is read."""
 
     def get_object(self, Bucket: str, Key: str, Range: str = "bytes=0-") -> dict[str, Any]:
+        Key.encode()  # boto3 raises UnicodeEncodeError for names that are not UTF-8
         if Key not in self.objects or Key in self.secret:
             raise refused("AccessDenied", "GetObject")
         failure = next(iter(self.failing.get(Key, ())), None)
@@ -199,3 +201,12 @@ def test_a_complete_data_set_is_not_written_to(s3: PlayedS3, options: Options, m
     for name in ("put_object", "delete_object", "upload_fileobj"):
         monkeypatch.delattr(PlayedS3, name)
     assert shard(options, lambda text: None) == made
+
+
+def test_a_name_that_no_object_can_have_is_a_missing_file(s3: PlayedS3) -> None:
+    """A list in Latin-1 beside objects, whose keys are always UTF-8."""
+    s3.objects["raw/all.txt"] = "é.jpg\n".encode("latin-1")
+    with pytest.raises(UsageError, match="all.txt: is not UTF-8 text: byte 0 is 0xe9"):
+        source.read("s3://bucket/raw/all.txt")
+    found = list(location("s3://bucket/raw").contents(["caf\udce9.jpg"]))
+    assert [str(each) for each in found] == ["cannot read caf\udce9.jpg: no such object"]
