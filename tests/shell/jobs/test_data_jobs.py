@@ -57,7 +57,7 @@ echo "$id"
 
 
 def jpeg(number: int) -> bytes:
-    return b"\xff\xd8\xff\xda" + b"%d." % number * 5000 + b"\xff\xd9"
+    return b"\xff\xd8\xff\xda\0\x02" + b"%d." % number * 5000 + b"\xff\xd9"
 
 
 @pytest.fixture

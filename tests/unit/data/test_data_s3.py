@@ -90,7 +90,7 @@ def s3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> PlayedS3:
 
 
 def jpeg(number: int) -> bytes:
-    return b"\xff\xd8\xff\xda" + b"%d." % number * 40 + b"\xff\xd9"
+    return b"\xff\xd8\xff\xda\0\x02" + b"%d." % number * 40 + b"\xff\xd9"
 
 
 def test_a_role_that_may_list_only_a_prefix_can_pack_into_it(s3: PlayedS3) -> None:

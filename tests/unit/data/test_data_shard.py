@@ -33,7 +33,7 @@ Captured = pytest.CaptureFixture[str]
 
 
 def jpeg(number: int) -> bytes:
-    return b"\xff\xd8\xff\xda" + b"%d." % number * (50 + number % 40) + b"\xff\xd9"
+    return b"\xff\xd8\xff\xda\0\x02" + b"%d." % number * (50 + number % 40) + b"\xff\xd9"
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucluster.data import images, source
+from gpucluster.data import source
 from gpucluster.errors import UsageError
 
 
@@ -117,25 +117,3 @@ def test_a_wrong_file_list_is_refused(tmp_path: Path, name: str, text: str, mess
     (tmp_path / name).write_text(text)
     with pytest.raises(UsageError, match=message):
         source.read(str(tmp_path / name))
-
-
-JPEG = b"\xff\xd8\xff\xe1thumb\xff\xd8\xff\xda12\xff\xd9\xff\xda" + b"picture" * 9
-
-
-@pytest.mark.parametrize(
-    ("content", "flaw"),
-    [
-        (JPEG + b"\xff\xd9", None),
-        (JPEG + b"\xff\xd9\0\0garbage", None),
-        (JPEG, "truncated JPEG"),
-        (b"\x89PNG\r\n\x1a\n....IEND\xaeB`\x82", None),
-        (b"\x89PNG\r\n\x1a\n....IDAT", "truncated PNG"),
-        (b"RIFF\x08\0\0\0WEBP1234", None),
-        (b"RIFF\xff\0\0\0WEBP1234", "truncated WebP: 16 bytes of 263"),
-        (b"GIF89a, whatever follows", None),
-        (b"<html>", "not an image: it begins with 3c 68 74 6d"),
-    ],
-)
-def test_an_image_shows_at_its_ends_whether_it_is_whole(content: bytes, flaw: str | None) -> None:
-    found = images.flaw(content)
-    assert found is None if flaw is None else found is not None and found.startswith(flaw)

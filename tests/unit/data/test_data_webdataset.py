@@ -20,7 +20,7 @@ def test_webdataset_reads_every_sample(tmp_path: Path) -> None:
     for number in range(23):
         path = tmp_path / "src" / f"c{number % 3}" / f"a.b{number}.JPEG"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"\xff\xd8\xff\xda%d\xff\xd9" % number)
+        path.write_bytes(b"\xff\xd8\xff\xda\0\x02%d\xff\xd9" % number)
         expected[path.read_bytes()] = number % 3
     out = tmp_path / "out"
     assert main(["data", "shard", str(tmp_path / "src"), str(out), "--shards", "4", "--workers", "1"]) == 0
