@@ -1,6 +1,8 @@
 """Tar files as shards: reads their samples in order, and unpacks them. Truncated files are detected.
 
-A sample is a group of adjacent files with the same name, `0001.jpg` and `0001.cls`: the convention of WebDataset.
+A sample is a group of adjacent files with the same name, `0001.jpg` and `0001.cls`, as in webdataset (base_plus_ext and
+group_by_keys in its tariterators.py): suffixes are in lower case and stand once in a sample. Files without a suffix,
+`__meta__` and hidden files are no part of one; webdataset makes samples of those in folders, macOS's `a/._1.jpg`.
 """
 
 from __future__ import annotations
@@ -80,27 +82,45 @@ def _check_kind(member: tarfile.TarInfo, what: str) -> None:
 
 
 def samples(stream: IO[bytes], what: str) -> Iterator[Sample]:
-    """Raises ChannelError if the file is truncated."""
+    """Raises ChannelError if the file is truncated, or cannot be grouped."""
     current: Sample = {}
+    skipped, first = 0, ""
     for member, content in _members(stream, what):
         if content is None:
             advice = "pack it with tar --hard-dereference, or unpack the channel's shards"
             raise ChannelError(f"{what}: its {member.name} is a hard link to {member.linkname}: {advice}")
-        key, suffix = _split(member.name)
-        if current and current[KEY] != key:
-            yield current
-            current = {}
+        if _is_metadata(member.name):
+            continue
+        if (parts := _split(member.name)) is None:
+            skipped, first = skipped + 1, first or member.name
+            continue
+        key, suffix = parts
+        if current.get(KEY) != key:
+            if current:
+                yield current
+            current = {KEY: key}
+        if suffix in current:
+            raise ChannelError(f"{what}: has {member.name} twice: in a sample each suffix stands once, in any case")
         with _whole(what):
-            current.update({KEY: key, suffix: content.read()})
+            current[suffix] = content.read()
     if current:
         yield current
+    elif skipped:
+        why = "a name needs a suffix, such as 0001.jpg"
+        raise ChannelError(f"{what}: none of its {skipped} files is part of a sample, first {first}: {why}")
 
 
-def _split(name: str) -> tuple[str, str]:
-    """`a/b.seg.png`: `a/b` and `seg.png`."""
+def _is_metadata(name: str) -> bool:
+    """`__meta__`, and what is below `__meta__/`."""
+    top = name.partition("/")[0]
+    return len(top) >= 4 and top.startswith("__") and top.endswith("__")
+
+
+def _split(name: str) -> tuple[str, str] | None:
+    """`a/b.Seg.PNG`: `a/b` and `seg.png`. None if it is no part of a sample."""
     folder, slash, base = name.rpartition("/")
-    stem, _, suffix = base.partition(".")
-    return f"{folder}{slash}{stem}", suffix
+    stem, dot, suffix = base.partition(".")
+    return (f"{folder}{slash}{stem}", suffix.lower()) if stem and dot else None
 
 
 def unpack(path: Path, folder: Path, what: str) -> None:

@@ -108,3 +108,11 @@ def test_the_package_imports_only_python_and_its_own_errors() -> None:
         "gpucluster.addresses",
         "gpucluster.errors",
     }
+
+
+def test_a_sample_has_no_suffix_twice_and_never_an_empty_one() -> None:
+    """webdataset refuses a sample with a suffix twice."""
+    with pytest.raises(ValueError, match=r"^its suffix .cls is that of labels: rename it, or list the files without"):
+        tar(Record(0, "scene.CLS", 1, b"x"))
+    assert tar(Record(0, "scene.cls", None, b"x")).startswith(b"000000000.cls\0")
+    assert tar(Record(0, "scene.", None, b"x")).startswith(b"000000000.bin\0")
