@@ -133,11 +133,11 @@ def _with_repositories_inside(workdir: Path, names: list[Path]) -> Iterator[Path
 def _all_files(workdir: Path) -> Iterator[Path]:
     for folder, subfolders, names in os.walk(workdir):
         links = [name for name in subfolders if Path(folder, name).is_symlink()]
-        subfolders[:] = [name for name in subfolders if name not in _SKIPPED and not _is_fetched(Path(folder, name))]
+        subfolders[:] = [name for name in subfolders if name not in _SKIPPED and not is_fetched(Path(folder, name))]
         yield from (Path(folder, name).relative_to(workdir) for name in (*names, *links))
 
 
-def _is_fetched(folder: Path) -> bool:
+def is_fetched(folder: Path) -> bool:
     try:
         return (folder / ".gitignore").read_text(encoding="utf-8", errors="replace").startswith(_MARK)
     except OSError:
@@ -146,7 +146,7 @@ def _is_fetched(folder: Path) -> bool:
 
 def _in_fetched(folder: Path) -> bool:
     """Whether git would hide all of it. A repository inside of a fetched folder has its own rules."""
-    if _is_fetched(folder):
+    if is_fetched(folder):
         return True
     return folder != folder.parent and not (folder / ".git").exists() and _in_fetched(folder.parent)
 

@@ -12,6 +12,7 @@ from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.following import tell
 from gpucluster.cli.frame.job_id import job_id as job_number
+from gpucluster.errors import UsageError
 from gpucluster.following import jobs
 
 PARTS = {
@@ -34,13 +35,39 @@ Examples:
 """
 
 
-def make(folder: Path) -> None:
-    """A new folder is marked, so that `submit` does not upload it. One that was there is left as it is."""
+_SOURCE = "# from: "
+UPDATE = "--update"
+"""A file that is newer here was changed here: rsync keeps it."""
+
+
+def claim(folder: Path, source: str) -> None:
+    """Makes the folder and marks it, so that `submit` does not upload it and no other files get into it. Raises
+    UsageError for a folder with other files than those of `source`, a path on the cluster."""
     from gpucluster.submission.snapshot import FETCHED
 
-    if not folder.is_dir():
-        folder.mkdir(parents=True)
-        (folder / ".gitignore").write_text(FETCHED, encoding="utf-8")
+    mark = folder / ".gitignore"
+    try:
+        if folder.is_dir() and any(folder.iterdir()):
+            _refuse_others(folder, mark, source)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            mark.write_text(f"{FETCHED}{_SOURCE}{source}\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be written: {error.strerror}", _ANOTHER) from None
+
+
+_ANOTHER = "name a new folder with --to: fetch makes it"
+
+
+def _refuse_others(folder: Path, mark: Path, source: str) -> None:
+    from gpucluster.submission.snapshot import is_fetched
+
+    if not is_fetched(folder):
+        raise UsageError(f"{folder}: has files that fetch did not bring, and would be overwritten", _ANOTHER)
+    lines = mark.read_text(encoding="utf-8").splitlines()
+    sources = [line.removeprefix(_SOURCE) for line in lines if line.startswith(_SOURCE)]
+    if sources and sources != [source]:
+        raise UsageError(f"{folder}: has the files of {sources[0]}, and not of {source}", _ANOTHER)
 
 
 @click.command(epilog=EXAMPLES)
@@ -56,6 +83,8 @@ def make(folder: Path) -> None:
 @click.pass_obj
 def command(context: CliContext, job_id: str, part: str, folder: Path | None) -> int:
     """Copy the folder of the job JOB_ID to this machine, with rsync. Fetch again to get what is new.
+
+    A folder that has other files is refused. Fetching again keeps files that you have changed since.
 
     \b
     PART is one of
@@ -80,9 +109,14 @@ def command(context: CliContext, job_id: str, part: str, folder: Path | None) ->
         tell(f"{jobs.describe(job)}: fetch again when it has ended, to get the rest")
     index = array_of(job_id)[1]
     folder = folder or Path(Path(name).name if index is None else f"{Path(name).parent.name}-{index}")
-    make(folder)
+    claim(folder, source)
     copy = copying.Copy([copying.Place(copying.HEAD, f"{source}/")], copying.Place(None, str(folder)))
-    options = [*PARTS[part], *([] if index is None else WITHOUT_LINKS), *[copying.PROGRESS] * sys.stderr.isatty()]
+    options = [
+        UPDATE,
+        *PARTS[part],
+        *([] if index is None else WITHOUT_LINKS),
+        *[copying.PROGRESS] * sys.stderr.isatty(),
+    ]
     with connection.alias(context) as alias:
         copying.run_on(copying.rsync_argv(alias, copy, options), copying.HEAD, tell)
     click.echo(folder)

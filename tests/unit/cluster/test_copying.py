@@ -133,6 +133,51 @@ def test_a_fetched_job_leaves_its_secrets_on_the_cluster(alias: Alias, tmp_path:
 
 
 @with_rsync
+def test_fetching_again_keeps_what_was_changed_here(alias: Alias, tmp_path: Path) -> None:
+    job, here = tmp_path / "job", tmp_path / "here"
+    (job / "code").mkdir(parents=True)
+    for name in ("log.txt", "code/train.py"):
+        (job / name).write_text("of the cluster")
+        os.utime(job / name, (1_700_000_000, 1_700_000_000))
+    for _ in range(2):
+        fetch.claim(here, str(job))
+        sync(alias, f":{job}/", str(here), fetch.UPDATE, *fetch.PARTS["all"])
+        (here / "code" / "train.py").write_text("edited")
+        (job / "log.txt").write_text("more of the cluster")
+    assert (here / "code" / "train.py").read_text() == "edited"
+    assert (here / "log.txt").read_text() == "more of the cluster"
+
+
+@pytest.mark.parametrize("name", ["job.yaml", ".gitignore", "code/train.py", "empty/"])
+def test_fetch_refuses_a_folder_with_other_files(tmp_path: Path, name: str) -> None:
+    own = tmp_path / "own" / name
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.mkdir() if name.endswith("/") else own.write_text("mine\n")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UsageError, match="own: has files that fetch did not bring, and would be") as raised:
+        fetch.claim(tmp_path / "own", "/home/ubuntu/jobs/a")
+    assert raised.value.hint == "name a new folder with --to: fetch makes it"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_fetched_folder_is_of_one_job(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for folder in (tmp_path / "deep" / "new", tmp_path / "empty"):
+        for _ in range(2):
+            fetch.claim(folder, "/home/ubuntu/jobs/a")
+            (folder / "log.txt").write_text("of a")
+        with pytest.raises(UsageError, match="has the files of /home/ubuntu/jobs/a, and not of /home/ubuntu/jobs/b"):
+            fetch.claim(folder, "/home/ubuntu/jobs/b")
+    with pytest.raises(UsageError, match=r"log.txt: cannot be written: File exists"):
+        fetch.claim(tmp_path / "empty" / "log.txt", "/home/ubuntu/jobs/a")
+
+
+def test_a_folder_that_an_earlier_version_fetched_is_accepted(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("# `gpucluster fetch` made this folder: `gpucluster submit` …\n*\n")
+    fetch.claim(tmp_path, "/home/ubuntu/jobs/a")
+
+
+@with_rsync
 def test_a_missing_file_is_one_message(alias: Alias, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         sync(alias, f":{tmp_path}/none", f"{tmp_path}/back")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpucluster.cli import main
-from gpucluster.cli.reach.fetch import make
+from gpucluster.cli.reach.fetch import claim
 from gpucluster.errors import UsageError
 from gpucluster.submission.snapshot import code_files, leading_out
 from gpucluster.submission.task import code_key
@@ -88,7 +88,7 @@ def test_a_fetched_folder_neither_travels_nor_changes_the_codes_key(tmp_path: Pa
     (folder / "train").write_text("x")
     before = code_key(folder)
     fetched = folder / "runs" / "small-20261123-010203-4f1a"
-    make(fetched)
+    claim(fetched, "/home/ubuntu/jobs/small-20261123-010203-4f1a")
     (fetched / "code").mkdir()
     (fetched / "code" / "train").write_text("older")
     assert (taken(folder), code_key(folder)) == ({"train"}, before)
@@ -98,17 +98,6 @@ def test_a_fetched_folder_neither_travels_nor_changes_the_codes_key(tmp_path: Pa
     git(fetched / "code", "init", "-q")
     (fetched / "code" / ".gitignore").write_text("train\n")
     assert taken(fetched / "code") == {".gitignore"}
-
-
-def test_a_folder_that_was_there_is_not_hidden_by_fetching_into_it(tmp_path: Path) -> None:
-    repository(tmp_path / "work", train="x")
-    for name in ("plain", "own"):
-        (tmp_path / "work" / name).mkdir()
-    (tmp_path / "work" / "own" / ".gitignore").write_text("log.txt\n")
-    for name in ("plain", "own"):
-        make(tmp_path / "work" / name)
-        (tmp_path / "work" / name / "model").write_text("x")
-    assert taken(tmp_path / "work") == {"train", "plain/model", "own/.gitignore", "own/model"}
 
 
 def test_a_folder_whose_own_list_hides_everything_travels_without_git(tmp_path: Path) -> None:
