@@ -26,7 +26,7 @@ def complete(spec: JobSpec, layout: Layout, base: Path = Path()) -> JobSpec:
         gpus = layout.partition(partition).gpus_per_node
     completed = spec.model_copy(
         update={
-            "name": spec.name or _name(spec.command),
+            "name": spec.name or _name(spec),
             "project": task.project_of(spec, base),
             "partition": partition,
             "gpus_per_node": gpus,
@@ -245,11 +245,11 @@ def _signal(spec: JobSpec, partition: Partition | None, config: ClusterConfig) -
         yield Finding(("signal",), "is sent before the time limit, which this job lacks", "add a time, such as 2:00:00")
 
 
-def _name(command: tuple[str, ...]) -> str:
+def _name(spec: JobSpec) -> str:
     """`python examples/digits/train.py --epochs 3` is called train."""
-    script = next((word for word in command if word.endswith((".py", ".sh"))), command[0])
-    kept = "".join(
-        letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-"
-        for letter in PurePosixPath(script).stem
-    )
+    script = next((word for word in spec.command if word.endswith((".py", ".sh"))), spec.command[0])
+    stem = PurePosixPath(script).stem
+    if spec.project:  # its task
+        return task.own_name(stem, "job")
+    kept = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in stem)
     return kept.strip(".-_")[:64] or "job"

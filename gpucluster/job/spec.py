@@ -114,9 +114,8 @@ def _matching(pattern: str, what: str, hint: str = "") -> AfterValidator:
 
 
 Word = Annotated[str, BeforeValidator(_word), AfterValidator(_no_nul)]
-Name = Annotated[
-    str, _matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "up to 64 letters, digits, dots, hyphens and underscores")
-]
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+Name = Annotated[str, _matching(NAME, "up to 64 letters, digits, dots, hyphens and underscores")]
 VariableName = Annotated[
     str,
     _matching(r"[A-Za-z_][A-Za-z0-9_]*", "a variable's name: letters, digits, underscores"),
@@ -243,10 +242,9 @@ _ANY_PATH = _matching(
 ChannelSource = Annotated[str, _s3_or(_ANY_PATH)]
 
 
-_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-TaskName = Annotated[str, BeforeValidator(_word), _matching(rf"({_NAME}/)?{_NAME}", "a task: NAME or PROJECT/NAME")]
+TaskName = Annotated[str, BeforeValidator(_word), _matching(rf"({NAME}/)?{NAME}", "a task: NAME or PROJECT/NAME")]
 After = Annotated[
-    str, BeforeValidator(_word), _matching(rf"({_NAME}/)?{_NAME}", "the id of a job, or a task: NAME or PROJECT/NAME")
+    str, BeforeValidator(_word), _matching(rf"({NAME}/)?{NAME}", "the id of a job, or a task: NAME or PROJECT/NAME")
 ]
 OutputName = ChannelName
 

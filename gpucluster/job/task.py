@@ -10,7 +10,10 @@ A job without `name` and `project` is no task: its state is in the job's folder,
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +23,10 @@ from gpucluster.addresses import in_s3
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
 from gpucluster.job import channels
-from gpucluster.job.spec import JobSpec
+from gpucluster.job.spec import NAME, JobSpec
+
+_DIGITS, _LEGIBLE = 8, 55
+"""Letters of a name that is made from another text. A name has at most 64."""
 
 
 class Task(NamedTuple):
@@ -58,7 +64,18 @@ def project_of(spec: JobSpec, base: Path) -> str | None:
     if spec.project or not spec.name or "project" in spec.model_fields_set:  # `project: null` makes it no task
         return spec.project
     folder = (base / Path(spec.workdir or ".").expanduser()).resolve()
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.name).strip("-._")[:64] or "default"
+    return own_name(folder.name, "default")
+
+
+def own_name(text: str, default: str) -> str:
+    """A name that is allowed for a project and a task, and another one for each text: those of one name share their
+    state. A text that is allowed stays as it is. macOS may write letters in Unicode's form NFD, other systems write
+    NFC."""
+    text = unicodedata.normalize("NFC", text)
+    if re.fullmatch(NAME, text):
+        return text
+    legible = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")[:_LEGIBLE].rstrip("-._") or default
+    return f"{legible}-{hashlib.sha256(os.fsencode(text)).hexdigest()[:_DIGITS]}"
 
 
 def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
