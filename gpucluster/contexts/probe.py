@@ -21,7 +21,6 @@ fact home "$HOME"
 fact user "$(id -un)"
 found=$(command -v sbatch || bash -lc 'command -v sbatch' </dev/null 2>/dev/null | tail -n 1)
 [ -z "$found" ] || { fact programs "$(dirname "$found")"; PATH=$(dirname "$found"):$PATH; }
-unset SINFO_PARTITION
 fact version "$(sinfo --version 2>&1 | head -n 1)"
 fact python "$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)"
 fact home_type "$(stat -f -c %T "$HOME" 2>/dev/null)"

@@ -156,6 +156,12 @@ def _report(program: str, exit_code: int, said: Sequence[str], host: str, tell: 
         tell(line)
 
 
+_GREETED = ("is your shell clean?", "Received message too long")
+"""rsync (check_protocol in its compat.c), and scp (get_msg_extended in OpenSSH's sftp-client.c): they take what the
+account's files print for their protocol."""
+_QUIET = "let it print only in a terminal: put `[[ $- == *i* ]] || return` above that line"
+
+
 def failure(program: str, exit_code: int, said: Sequence[str], host: str) -> GpuClusterError:
     """One message: that of `gpucluster tunnel`, or else that of the program."""
     where = "the head node" if host == HEAD else host
@@ -163,6 +169,8 @@ def failure(program: str, exit_code: int, said: Sequence[str], host: str) -> Gpu
     if ours := [index for index, line in enumerate(said) if line.startswith("error: ")]:
         hints = [line.removeprefix("hint: ") for line in said[ours[0] + 1 :] if line.startswith("hint: ")]
         return RemoteError(said[ours[0]].removeprefix("error: "), hints[0] if hints else again)
+    if any(mark in line for line in said for mark in _GREETED):
+        return RemoteError(f"a file such as ~/.bashrc on {where} prints text, which {program} cannot read", _QUIET)
     if any(line.startswith("Host key verification failed") for line in said):
         return RemoteError(
             f"the host key of {where} is not the one that it published: not connecting",

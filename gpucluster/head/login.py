@@ -19,26 +19,20 @@ from pathlib import Path
 from typing import IO
 
 from gpucluster.errors import RemoteError, UnansweredError, UsageError
-from gpucluster.head import copying, streams
+from gpucluster.head import commands, copying, streams
 from gpucluster.head.openssh import Alias
-from gpucluster.head.remote import Completed, Outlast, Sent, lines_of, put_argv, tail_argv
+from gpucluster.head.remote import Completed, Outlast, Sent
 from gpucluster.layout import Site
 
-_BEGIN = b"gpucluster:begin\n"
-"""Printed before a command's output, because files like ~/.bashrc may print something first. If it is missing, ssh
-failed before the command started."""
 _SSH_FAILED = 255
 _IDLE_S = 0.5
 _KEPT_S = 600
 """How long ssh keeps an unused connection open: for each new one, users may have to type a password or a code."""
 
 # `squeue` must list only this user's jobs, whatever the user's own files set (man squeue: SQUEUE_USERS).
-_AROUND = """
+_SETTING = """
 export PATH="$1:$PATH" SQUEUE_USERS="$(id -un)" SLURM_TIME_FORMAT=standard
-unset SQUEUE_PARTITION SQUEUE_SORT SINFO_PARTITION
 shift
-printf 'gpucluster:begin\\n'
-exec "$@"
 """
 
 # csh and tcsh accept neither a newline nor "!" between quotes, so the command is in base64. stdin is left for the
@@ -148,7 +142,7 @@ class LoginRemote:
         return Completed(code, out.decode(errors="replace"), error)
 
     def put(self, data: bytes, path: str, mode: int = 0o644) -> None:
-        self.run(put_argv(path, mode), input=data).check(f"cannot write {path} on {self._address.host}")
+        self.run(commands.put_argv(path, mode), input=data).check(f"cannot write {path} on {self._address.host}")
 
     def get(self, path: str) -> bytes:
         code, out, error = self._execute(["cat", "--", path], None, 60, None)
@@ -156,7 +150,7 @@ class LoginRemote:
         return out
 
     def follow(self, path: str, *, stop: Callable[[], bool], outlast: Outlast | None = None) -> Iterator[str]:
-        return lines_of(lambda offset: self._tail(path, offset, stop, outlast))
+        return commands.lines_of(lambda offset: self._tail(path, offset, stop, outlast))
 
     def attach(self, argv: Sequence[str] | None) -> int:
         """A login shell, or a command, with this terminal. Returns the exit code."""
@@ -183,8 +177,9 @@ class LoginRemote:
                 f"the context {self._name} is a cluster that GpuCluster did not build: this needs root there",
                 "docs/contexts.md lists what works on such clusters",
             )
-        script = _AROUND.replace("printf", ": printf") if quiet else _AROUND
-        return shlex.join(["sh", "-c", script, "sh", self._programs or "/usr/bin", *argv])
+        words = [self._programs or "/usr/bin", *argv]
+        alone = ["sh", "-c", f'{_SETTING}exec "$@"', "sh", *words]
+        return shlex.join(alone if quiet else commands.around(words, _SETTING))
 
     def _started(self, argv: Sequence[str], error: IO[bytes]) -> subprocess.Popen[bytes]:
         """error: a file, because the ssh process that keeps the connection may hold a pipe open for minutes."""
@@ -207,9 +202,8 @@ class LoginRemote:
                     raise UnansweredError(f"{self._address.host} did not answer within {timeout_s:.0f} s") from None
                 raise
             error.seek(0)
-            messages = error.read().decode(errors="replace")
-        _, began, output = out.partition(_BEGIN)
-        if not began:
+            messages = commands.messages(error.read())
+        if (output := commands.after_mark(out)) is None:
             raise self._unreachable(process.returncode, messages)
         if process.returncode == _SSH_FAILED:
             raise UnansweredError(f"the connection to {self._address.host} broke: {_last(messages)}")
@@ -225,13 +219,13 @@ class LoginRemote:
         self, path: str, offset: int, stop: Callable[[], bool], outlast: Outlast | None
     ) -> Iterator[bytes | None]:
         """The file's content from `offset` on, then None at the end of the file. Without None, the connection ended."""
-        with tempfile.TemporaryFile() as error, self._started(tail_argv(path, offset), error) as process:
+        with tempfile.TemporaryFile() as error, self._started(commands.tail_argv(path, offset), error) as process:
             try:
-                yield from _pieces(process, stop)
+                yield from commands.pieces_after_mark(_pieces(process, stop))
             finally:
                 process.kill()
                 error.seek(0)
-                messages = error.read().decode(errors="replace")
+                messages = commands.messages(error.read())
         if process.returncode == _SSH_FAILED:
             lost = self._unreachable(_SSH_FAILED, messages)
             if outlast is None:
@@ -241,7 +235,7 @@ class LoginRemote:
 
 def _pieces(process: subprocess.Popen[bytes], stop: Callable[[], bool]) -> Iterator[bytes | None]:
     assert process.stdout is not None
-    source, before, began, stopping = process.stdout.fileno(), b"", False, False
+    source, stopping = process.stdout.fileno(), False
     while True:
         if not select.select([source], [], [], _IDLE_S)[0]:
             if stopping:
@@ -253,12 +247,7 @@ def _pieces(process: subprocess.Popen[bytes], stop: Callable[[], bool]) -> Itera
         if not data:
             process.wait()
             return
-        if not began:
-            before += data
-            _, found, data = before.partition(_BEGIN)
-            began = bool(found)
-        if began and data:
-            yield data
+        yield data
 
 
 def _send(target: IO[bytes], data: bytes, sent: Sent | None) -> None:
@@ -267,5 +256,4 @@ def _send(target: IO[bytes], data: bytes, sent: Sent | None) -> None:
 
 
 def _last(text: str) -> str:
-    lines = [line for line in text.strip().splitlines() if line]
-    return lines[-1] if lines else "ssh printed no message"
+    return commands.last_line(text, "ssh printed no message")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from gpucluster import account
 from gpucluster.errors import CloudError, RemoteError
-from gpucluster.head import streams
+from gpucluster.head import commands, streams
 from gpucluster.head.tunnel import TunnelSocket, open_tunnel
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ _FULL_S = 20.0
 _FULL_PAUSE_S = 0.5
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # it logs tracebacks of errors that we report
 _MISSING = "No module named 'gpucluster_node"
+_ENDS_EARLY = "does a file there, such as ~/.bashrc, end the shell? `gpucluster ssh -- 'true'` shows what it prints"
 OTHER_VERSION = "the head node has another version of GpuCluster: `gpucluster up` updates it"
 
 
@@ -128,18 +129,22 @@ class SshRemote:
         self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60, sent: Sent | None = None
     ) -> Completed:
         exit_code, out, error = self._execute(argv, input, timeout_s, sent)
-        return Completed(exit_code, out.decode(errors="replace"), error.decode(errors="replace"))
+        return Completed(exit_code, out.decode(errors="replace"), error)
 
     def put(self, data: bytes, path: str, mode: int = 0o644) -> None:
-        self.run(put_argv(path, mode), input=data).check(f"cannot write {path} on the head node")
+        self.run(commands.put_argv(path, mode), input=data).check(f"cannot write {path} on the head node")
 
     def get(self, path: str) -> bytes:
         exit_code, out, error = self._execute(["cat", "--", path], None, 60)
-        Completed(exit_code, "", error.decode(errors="replace")).check(f"cannot read {path} on the head node")
+        Completed(exit_code, "", error).check(f"cannot read {path} on the head node")
         return out
 
     def follow(self, path: str, *, stop: Callable[[], bool], outlast: Outlast | None = None) -> Iterator[str]:
-        return lines_of(lambda offset: self._tail(self._started_at_last(tail_argv(path, offset), outlast), stop))
+        def tail(offset: int) -> Iterator[bytes | None]:
+            channel = self._started_at_last(commands.around(commands.tail_argv(path, offset)), outlast)
+            return commands.pieces_after_mark(self._tail(channel, stop))
+
+        return commands.lines_of(tail)
 
     def _started_at_last(self, argv: Sequence[str], outlast: Outlast | None) -> paramiko.Channel:
         """The channel of a running command, which may have been started twice."""
@@ -186,9 +191,14 @@ class SshRemote:
 
     def _execute(
         self, argv: Sequence[str], input: bytes | None, timeout_s: float, sent: Sent | None = None
-    ) -> tuple[int, bytes, bytes]:
+    ) -> tuple[int, bytes, str]:
         with self._commands:
-            return self._exchange(self.session(), argv, input, timeout_s, sent)
+            exit_code, out, error = self._exchange(self.session(), commands.around(argv), input, timeout_s, sent)
+        said = commands.messages(error)
+        if (own := commands.after_mark(out)) is None:
+            why = commands.last_line(said, f"exit code {exit_code}")
+            raise RemoteError(f"the head node did not run a command: {why}", _ENDS_EARLY)
+        return exit_code, own, said
 
     def _exchange(
         self,
@@ -240,32 +250,6 @@ class SshRemote:
             return
         finally:
             streams.close(channel)
-
-
-def put_argv(path: str, mode: int) -> list[str]:
-    script = 'umask 077 && cat >"$1.new" && chmod "$2" "$1.new" && mv "$1.new" "$1"'
-    return ["sh", "-c", script, "sh", path, f"{mode:o}"]
-
-
-def tail_argv(path: str, offset: int) -> list[str]:
-    """`tail` ends with stdin, which ends with the connection; otherwise it would stay until the file grows. While it
-    boots, the head node has no /home at first."""
-    script = '{ until [ -e "$2" ]; do sleep 1; done; exec tail --bytes="+$1" -f "$2"; } & cat >/dev/null; kill $!'
-    return ["sh", "-c", script, "sh", str(offset + 1), path]
-
-
-def lines_of(tail: Callable[[int], Iterator[bytes | None]]) -> Iterator[str]:
-    """Of a file. `tail` gives what it holds from a byte on, and None at the end. It may end early, as a connection
-    does: the next one continues at the same byte."""
-    offset, rest = 0, b""
-    while True:
-        for data in tail(offset):
-            if data is None:
-                yield from streams.last_line(rest)
-                return
-            offset += len(data)
-            *lines, rest = (rest + data).split(b"\n")
-            yield from (line.decode(errors="replace") for line in lines)
 
 
 def _opened(transport: paramiko.Transport) -> paramiko.Channel:

@@ -32,7 +32,7 @@ def command(context: CliContext, node: str | None, partition: str | None, gpus: 
     reserve the node may use the rest of it.
     AWS ends a connection after one hour, and the shell and its job end with it.
     """
-    from gpucluster.head import slurm, terminal
+    from gpucluster.head import commands, slurm, terminal
 
     if node and partition:
         raise click.UsageError("--node and --partition contradict each other")
@@ -45,7 +45,8 @@ def command(context: CliContext, node: str | None, partition: str | None, gpus: 
     cpus = kind.vcpus * gpus // kind.gpus if gpus else 1
     with head(context, layout.config) as remote:
         tell(f"waiting until Slurm gives the shell {node or f'a node of {where.name}'}; Ctrl-C cancels")
-        argv = slurm.shell_argv(where.name, node, gpus=gpus, cpus=cpus, time=time, pty=terminal.is_interactive())
+        words = slurm.shell_argv(where.name, node, gpus=gpus, cpus=cpus, time=time, pty=terminal.is_interactive())
+        argv = commands.without_settings(words)
         if isinstance(remote, LoginRemote):
             return remote.attach(argv)
         return terminal.shell(remote.session(), argv)

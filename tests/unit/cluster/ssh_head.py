@@ -32,7 +32,7 @@ def new_key() -> paramiko.Ed25519Key:
 class Head:
     """A `gpucluster.head.remote.Door` to itself. Pushed keys are good for `key_valid_s`; `cut()` ends every tunnel.
     `on_login` is called before a key is accepted, `on_command` before a command starts; False refuses the command, as
-    sshd does if it cannot fork.
+    sshd does if it cannot fork. `greeting`: lines of bash that run before each command, as those of a ~/.bashrc do.
 
     Each connection has `max_sessions` at once at most, by default as sshd's MaxSessions (sshd_config(5)).
     """
@@ -44,6 +44,7 @@ class Head:
         self.published = f"{self.key.get_name()} {self.key.get_base64()} root@head"
         self.key_valid_s = 60.0
         self.refuse_tunnel = ""
+        self.greeting = ""
         self.on_login: Callable[[], object] = lambda: None
         self.on_command: Callable[[], bool] = lambda: True
         self.opened = self.resized = 0
@@ -154,7 +155,7 @@ class _Server(paramiko.ServerInterface):
 
 def _execute(head: Head, channel: paramiko.Channel, command: bytes, ended: Callable[[], None]) -> None:
     pipe = subprocess.PIPE
-    argv = ["bash", "-c", command.decode()]
+    argv = ["bash", "-c", head.greeting + command.decode()]
     with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True) as process:
         head.commands.append(process)
         outputs = [

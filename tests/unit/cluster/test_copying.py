@@ -133,6 +133,23 @@ def test_a_fetched_job_leaves_its_secrets_on_the_cluster(alias: Alias, tmp_path:
 
 
 @with_rsync
+def test_a_file_there_that_prints_is_named(alias: Alias, head: Head, tmp_path: Path) -> None:
+    head.greeting = "echo Welcome to the cluster;"
+    with pytest.raises(RemoteError) as raised:
+        sync(alias, f":{tmp_path}/a", f"{tmp_path}/b")
+    assert raised.value.message == "a file such as ~/.bashrc on the head node prints text, which rsync cannot read"
+    assert raised.value.hint == "let it print only in a terminal: put `[[ $- == *i* ]] || return` above that line"
+    # sftp-client.c of OpenSSH: get_msg_extended
+    said = [
+        "Received message too long 1466264675",
+        "Ensure the remote shell produces no output for …",
+        "Connection closed",
+    ]
+    error = copying.failure("scp", 255, said, "head")
+    assert error.message == "a file such as ~/.bashrc on the head node prints text, which scp cannot read"
+
+
+@with_rsync
 def test_fetching_again_keeps_what_was_changed_here(alias: Alias, tmp_path: Path) -> None:
     job, here = tmp_path / "job", tmp_path / "here"
     (job / "code").mkdir(parents=True)
