@@ -22,7 +22,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Dict
 
 from gpucluster_train.channels import ChannelError, bucket_and_key
@@ -31,6 +31,8 @@ from gpucluster_train.sources import s3_client, s3_errors
 EVERY_S = 60.0
 SETTLED_S = 5.0
 """A program that does not rename may still be writing to a file that just changed. The last copy includes it."""
+GROWING_S = 600.0
+"""A new file that still changes after this time is a log, and no checkpoint that replaces a deleted one."""
 LIST = ".gpucluster-state.json"
 
 
@@ -52,6 +54,19 @@ DISTRIBUTED = ".metadata"
 
 def finished(name: str) -> bool:
     return name == DISTRIBUTED or not (name.startswith(".") or name.endswith(".tmp"))
+
+
+def being_written(folder: Path) -> bool:
+    """Whether an unfinished file, or one in an unfinished folder, changed in the last minute. Old ones were left by a
+    run that was killed."""
+    since = time.time() - EVERY_S
+    for top, _, names in os.walk(folder):
+        inside = not all(map(finished, Path(top).relative_to(folder).parts))
+        for name in names:
+            entry = _entry(Path(top, name)) if inside or not finished(name) else None
+            if entry and entry.changed_ns > since * 1e9:
+                return True
+    return False
 
 
 def entries(folder: Path) -> Entries:
@@ -132,6 +147,8 @@ class Sync:
         self.folder, self.copy, self.kept = folder, copy, kept
         self.id = ""
         self.copied: Entries = {}
+        self._new_since: dict[str, float] = {}
+        """When each file was first seen that is not in the copy, by time.monotonic()."""
 
     def restore(self) -> str:
         """Restores all or nothing. Returns a line for the log; "" if nothing was restored."""
@@ -199,17 +216,16 @@ class Sync:
         _remove(self.kept)
 
     def step(self, *, last: bool) -> bool:
-        """Copies changed files. The list is written after the files that it names, and before files that it no longer
-        names are deleted. Returns whether anything was copied."""
+        """Copies changed files, and deletes from the copy what has been replaced. The list is written after the files
+        that it names, and before files that it no longer names are deleted. Returns whether anything was copied."""
         there = entries(self.folder)
         before = time.time_ns() - int(SETTLED_S * 1e9)
         changed = [name for name, each in there.items() if self.copied.get(name) != each]
         ready = [name for name in changed if last or there[name].changed_ns < before]
-        gone = [name for name in self.copied if name not in there]
-        done = {name: entry for name, entry in self.copied.items() if name in there}
-        for name in ready:
-            if self._copy(name, there[name]):
-                done[name] = there[name]
+        done = {**self.copied, **{name: there[name] for name in ready if self._copy(name, there[name])}}
+        gone = self._gone(there, done, last=last)
+        for name in gone:
+            del done[name]
         if done == self.copied:
             return False
         id_ = uuid.uuid4().hex
@@ -220,6 +236,17 @@ class Sync:
         self.copy.delete([name for name in gone if name not in links])
         return True
 
+    def _gone(self, there: Entries, done: Entries, *, last: bool) -> list[str]:
+        """What may be deleted from the copy: files that the program has deleted, once all that may replace them is in
+        it. A program that keeps only its newest checkpoint must find one in the copy at every moment."""
+        gone = [name for name in done if name not in there]
+        seen, now = self._new_since, time.monotonic()
+        self._new_since = {name: seen.get(name, now) for name in there if name not in done}
+        coming = any(now - since < GROWING_S for since in self._new_since.values())
+        if gone and (coming or not (there or last) or being_written(self.folder)):
+            return [name for name in gone if _has_no_place(name, {each for each in done if each in there})]
+        return gone
+
     def _copy(self, name: str, entry: Entry) -> bool:
         """A file that changes meanwhile is copied again the next time."""
         path = self.folder / name
@@ -229,6 +256,12 @@ class Sync:
             except FileNotFoundError:
                 return False
         return _entry(path) == entry
+
+
+def _has_no_place(name: str, others: set[str]) -> bool:
+    """Whether a file cannot be restored beside these: one of them is a folder of its name, or has a folder's name."""
+    above = {parent.as_posix() for parent in PurePosixPath(name).parents}
+    return bool(above & others) or any(each.startswith(f"{name}/") for each in others)
 
 
 def _remove(path: Path) -> None:

@@ -114,6 +114,114 @@ def test_only_what_changed_is_copied_and_what_was_deleted_goes(tmp_path: Path, m
     assert keys() == {"b", LIST}
 
 
+def settle(*paths: Path) -> None:
+    before = time.time() - 120
+    for path in paths:
+        os.utime(path, (before, before))
+
+
+def restored(tmp_path: Path, name: str) -> dict[str, str]:
+    """What another cluster would begin with now."""
+    other = cluster(tmp_path, name)
+    other.restore()
+    return content(other.folder)
+
+
+def test_a_checkpoint_stays_in_the_copy_until_the_next_one_is_there(tmp_path: Path) -> None:
+    """A program that keeps only its newest checkpoint, as with save_total_limit=1 of Hugging Face's Trainer."""
+    sync = run(cluster(tmp_path, "a"), **{"epoch-0": "0", "config": "x"})
+    (sync.folder / "epoch-0").unlink()
+    write(sync.folder, "epoch-1", "1")
+    sync.step(last=False)
+    assert keys() == {"epoch-0", "config", LIST}
+    assert restored(tmp_path, "b") == {"epoch-0": "0", "config": "x"}
+    settle(sync.folder / "epoch-1")
+    sync.step(last=False)
+    assert keys() == {"epoch-1", "config", LIST}
+    assert restored(tmp_path, "c") == {"epoch-1": "1", "config": "x"}
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("others", [{}, {"config": "x"}], ids=["alone", "beside others"])
+@pytest.mark.parametrize("name", ["epoch-1.tmp", "epoch-1.tmp/weights", ".epoch-1"])
+def test_a_checkpoint_stays_in_the_copy_while_the_next_one_is_written(
+    tmp_path: Path, name: str, others: dict[str, str], last: bool
+) -> None:
+    """The program deletes first, and the job may end before it has renamed what it writes."""
+    sync = run(cluster(tmp_path, "a"), **{"epoch-0": "0"}, **others)
+    (sync.folder / "epoch-0").unlink()
+    write(sync.folder, name, "half")
+    sync.step(last=last)
+    assert restored(tmp_path, "b") == {"epoch-0": "0"} | others
+
+
+def test_an_old_unfinished_file_does_not_keep_what_was_deleted(tmp_path: Path) -> None:
+    sync = run(cluster(tmp_path, "a"), **{"epoch-0": "0", "epoch-1": "1"})
+    write(sync.folder, "epoch-2.tmp", "half, of a run that was killed")
+    settle(sync.folder / "epoch-2.tmp")
+    (sync.folder / "epoch-0").unlink()
+    sync.step(last=False)
+    assert keys() == {"epoch-1", LIST}
+
+
+def test_a_program_that_runs_and_has_deleted_everything_keeps_the_copy(tmp_path: Path) -> None:
+    sync = run(cluster(tmp_path, "a"), **{"epoch-0": "0"})
+    (sync.folder / "epoch-0").unlink()
+    assert not sync.step(last=False)
+    assert restored(tmp_path, "b") == {"epoch-0": "0"}
+
+
+def test_a_checkpoint_stays_in_the_copy_if_the_next_one_cannot_be_uploaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = run(cluster(tmp_path, "a"), **{"epoch-0": "0"})
+    (sync.folder / "epoch-0").unlink()
+    write(sync.folder, "epoch-1", "1")
+
+    def refused(self: Copy, path: Path, name: str) -> None:
+        raise ChannelError("S3 denies access to it")
+
+    with monkeypatch.context() as broken, pytest.raises(ChannelError):
+        broken.setattr(Copy, "put", refused)
+        sync.step(last=True)
+    assert restored(tmp_path, "b") == {"epoch-0": "0"}
+    real = Copy.put
+
+    def changes(self: Copy, path: Path, name: str) -> None:
+        real(self, path, name)
+        path.write_text("changed while it was copied")
+
+    with monkeypatch.context() as busy:
+        busy.setattr(Copy, "put", changes)
+        sync.step(last=True)
+    assert "epoch-0" in restored(tmp_path, "c")
+    sync.step(last=True)
+    assert restored(tmp_path, "d") == {"epoch-1": "changed while it was copied"}
+
+
+def test_a_log_that_always_grows_keeps_deleted_checkpoints_only_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = run(cluster(tmp_path, "a"), **{"epoch-0": "0", "epoch-1": "1"})
+    (sync.folder / "epoch-0").unlink()
+    write(sync.folder, "log.txt", "1")
+    sync.step(last=False)
+    assert "epoch-0" in keys()
+    monkeypatch.setattr(state_sync, "GROWING_S", 0.0)
+    sync.step(last=False)
+    assert keys() == {"epoch-1", LIST}
+
+
+def test_a_file_that_became_a_folder_is_not_kept_beside_it(tmp_path: Path) -> None:
+    sync = run(cluster(tmp_path, "a"), **{"latest": "0"})
+    (sync.folder / "latest").unlink()
+    write(sync.folder, "latest/weights", "1")
+    settle(sync.folder / "latest" / "weights")
+    write(sync.folder, "new", "still written")
+    sync.step(last=False)
+    assert restored(tmp_path, "b") == {"latest/weights": "1"}
+
+
 @pytest.mark.parametrize("number", [errno.ESTALE, errno.EACCES])
 @pytest.mark.parametrize("place", ["", "step-1"])
 def test_a_folder_that_cannot_be_listed_deletes_nothing(
