@@ -177,7 +177,7 @@ class Job:
             self._ram.let_go()
         if self._ending.code:
             self._explain()
-        more = {**metrics(self._settings, self._log_start), **found}
+        more = {**metrics(self._settings, self._log_start, stopped=stopped), **found}
         if pending := self._run.pending():
             self._write({**more, **pending})
         more.update(self._run.finish(self._ending))

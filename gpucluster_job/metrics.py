@@ -19,6 +19,11 @@ KEPT = 1000
 """How many values of a metric are kept: the last ones. First, least and greatest are of all values."""
 
 
+_STYLE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+"""Colours and links of terminals: control sequences and operating system commands of ECMA-48."""
+_WITH_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9,])")
+
+
 def main(words: list[str]) -> int:
     _, expressions, log, skipped_bytes = words
     with open(expressions, encoding="utf-8") as file:
@@ -41,15 +46,23 @@ def read(patterns: dict[str, re.Pattern[str]], lines: Iterable[str]) -> dict[str
 
 
 def labelled(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    found = (match for match in map(LABEL.fullmatch, lines) if match)
+    found = (match for match in map(LABEL.fullmatch, map(_unstyled, lines)) if match)
     return ((CHIEF if match[1] == "chief" else int(match[1]), match[2]) for match in found)
 
 
+def _unstyled(line: str) -> str:
+    return _STYLE.sub("", line) if "\x1b" in line else line
+
+
 def number(pattern: re.Pattern[str], line: str) -> float | None:
-    """Reads `1,234.5` as a number. Text that is not a number is skipped."""
+    """Reads `1,234.5` as a number. Text that is not a number is skipped, such as `97,3`: a comma separates thousands or
+    nothing."""
     match = pattern.search(line)
+    text = match[1].rstrip(",") if match and match[1] else ""
+    if _WITH_THOUSANDS.match(text):
+        text = text.replace(",", "")
     try:
-        return float(match[1].replace(",", "")) if match and match[1] else None
+        return None if "_" in text else float(text)  # float() reads 1_2 as 12
     except ValueError:
         return None
 

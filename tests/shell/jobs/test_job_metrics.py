@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from stubbed_jobs import change, finished, prepare
+
+from gpucluster_job import ending
 
 PACKAGE = Path(__file__).parents[3] / "gpucluster_job"
 ACCURACY = {"accuracy": r"accuracy[ :]+(\S+)"}
@@ -26,6 +29,14 @@ def read(tmp_path: Path, log: str | bytes, expressions: dict[str, str] | None = 
     [
         ("[0 train-1] accuracy: 0.5\n[0 train-1] accuracy: 0.75\n", [0.5, 0.75]),
         ("[0 train-1] accuracy 1,234.5", [1234.5]),
+        ("[0 train-1] accuracy: 1,234,567\n[0 train-1] accuracy: -12,345.5e1\n", [1234567.0, -123455.0]),
+        # a comma that separates no thousands: a decimal comma, which is no number here
+        ("[0 train-1] accuracy: 97,3\n[0 train-1] accuracy: 0,973\n[0 train-1] accuracy: 12,34,567\n", []),
+        ("[0 train-1] accuracy: 1,2345\n[0 train-1] accuracy: 1,234,5\n[0 train-1] accuracy: 1234,567\n", []),
+        ("[0 train-1] accuracy: 0.5, loss: 1\n[0 train-1] accuracy: 1,234, loss: 1\n", [0.5, 1234.0]),
+        ("[0 train-1] accuracy: 1_2\n", []),  # a number only in Python's source
+        ("[0 train-1] accuracy: \x1b[32m0.5\x1b[0m\n[0 train-1] \x1b[1;38;5;9maccuracy\x1b[m: 1\n", [0.5, 1.0]),
+        ("[0 train-1] accuracy: \x1b]8;;http://x\x1b\\0.5\x1b]8;;\x1b\\\n", [0.5]),  # a link of rich
         ("[0 train-1] accuracy: none\n[0 train-1] accuracy: 1e-3\n", [0.001]),
         ("[1 train-1] accuracy: 2\n[0 train-1] accuracy: 1\n[1 train-1] accuracy: 2\n", [1.0]),
         ("[3 train-2] accuracy: 3\n[2 train-2] accuracy: 2\n", [2.0]),
@@ -82,4 +93,15 @@ def test_an_expression_that_never_ends_loses_only_the_metrics(tmp_path):
     done = subprocess.run(**job, timeout=60, check=False)
     _, result, log, _ = finished(done.returncode, tmp_path / "job")
     assert (result["exit_code"], result["metrics"]) == (0, None)
-    assert "warning: the metrics could not be read" in log
+    said = "warning: the metrics could not be read from the log: an expression took more than 1 s"
+    assert said in log.splitlines()
+
+
+def test_a_large_log_has_more_time(tmp_path):
+    """3 million lines need more than 10 s."""
+    log = tmp_path / "log.txt"
+    log.write_bytes(b"x")
+    assert ending.metrics_limit_s(log, stopped=False) == pytest.approx(10, abs=0.1)
+    os.truncate(log, 200_000_000)
+    assert ending.metrics_limit_s(log, stopped=False) > 100
+    assert ending.metrics_limit_s(log, stopped=True) == 2  # Slurm kills a stopped job soon
