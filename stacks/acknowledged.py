@@ -14,6 +14,7 @@ from constructs import IConstruct
 
 from gpucluster.addresses import S3, S3Uri
 from gpucluster.config import ClusterConfig, construct_ids
+from gpucluster.config.storage import FsxLustre
 from gpucluster.render import watching
 from stacks.storage import fsx_jobs
 
@@ -108,7 +109,9 @@ def rows(config: ClusterConfig) -> Iterator[Row]:
         shared = f"arn:<AWS::Partition>:ec2:{{region}}:*:subnet/{config.network.subnet_id}"
         yield Row(HEAD, f"IAM5[Resource::{shared}]", "a shared subnet is in its owner's account")
     for system in config.lustre_with_jobs:
-        yield from _of_file_system(f"Storage/{construct_ids.of_mount(system.mount)}/HeadPolicy/Resource", config)
+        path = f"Storage/{construct_ids.of_mount(system.mount)}/HeadPolicy/Resource"
+        yield from _of_file_system(path, config)
+        yield from _of_links(path, system)
     if config.ram:
         yield Row(f"Storage/{construct_ids.of_mount(config.ram.mount)}/ConnectionSecret/Resource", "SMG4", NO_ROTATION)
     if config.software.cache:
@@ -134,6 +137,16 @@ def _of_file_system(path: str, config: ClusterConfig) -> Iterator[Row]:
     if config.network.vpc_id:
         shared = f"arn:<AWS::Partition>:ec2:{{region}}:*:vpc/{config.network.vpc_id}"
         yield Row(path, f"IAM5[Resource::{shared}]", "a shared subnet is in a VPC of its owner's account")
+
+
+def _of_links(path: str, system: FsxLustre) -> Iterator[Row]:
+    for action in dict.fromkeys((*fsx_jobs.BUCKET_ACTIONS, *fsx_jobs.OBJECT_ACTIONS)):
+        if action.endswith("*"):
+            yield Row(path, f"IAM5[Action::{action}]", "FSx links a bucket only for a caller who has these permissions")
+    for each in system.data_repositories:
+        prefix = str(S3Uri.of(each.s3)).removeprefix(S3)
+        finding = f"IAM5[Resource::arn:<AWS::Partition>:s3:::{prefix}/*]"
+        yield Row(path, finding, "the cluster file links all keys with the prefix")
 
 
 def acknowledge(stack: cdk.Stack, name: str, those: Iterable[Row]) -> None:

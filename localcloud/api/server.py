@@ -99,6 +99,8 @@ class Application:
                 lacks = reachability.missing(call, session)
             if lacks:
                 return answers.error(call, "EndpointUnreachable", f"no route to the endpoint: {lacks}", status=503)
+        if decision.denial and decision.denial.refusal:
+            raise Refusal(*decision.denial.refusal)
         if decision.denial:
             return answers.denied(call, str(decision.denial))
         check.check(call, environ, self._locks)

@@ -1,8 +1,8 @@
 """The actions, resources and condition keys of FSx calls, from the service authorization reference.
 
 Creating a file system or a link is checked for the new resource, with fsx:TagResource for its tags. A link is also
-checked for its file system, and for FSx's calls in the caller's name: the role by which it reads and writes the bucket,
-and a look at the bucket. Deleting is checked for the deleted resource, with its tags. Describe actions are checked for
+checked for its file system, for the role by which FSx reads and writes the bucket, and for the caller's own access to
+the bucket and the prefix. Deleting is checked for the deleted resource, with its tags. Describe actions are checked for
 `*`.
 """
 
@@ -15,11 +15,15 @@ from typing import Any
 from moto.fsx.models import fsx_backends
 
 from localcloud.clients import ACCOUNT_ID
+from localcloud.filesystems import links
 from localcloud.identity.resources import Check, Keys
 from localcloud.protocol.calls import Call
 
 _LINK_SERVICE = "s3.data-source.lustre.fsx.amazonaws.com"
 _LINK_ACTIONS = ("CreateServiceLinkedRole", "AttachRolePolicy", "PutRolePolicy")
+# FSx's refusal names these. Which actions they stand for is not documented, so a policy must have them as they are.
+_BUCKET_ACTIONS = ("Get*", "List*")
+_OBJECT_ACTIONS = ("Get*", "PutObject")
 
 
 def checks(call: Call) -> Iterator[Check]:
@@ -57,8 +61,11 @@ def _linked(request: dict[str, Any]) -> Iterator[Check]:
     role = f"arn:aws:iam::{ACCOUNT_ID}:role/aws-service-role/{_LINK_SERVICE}/{name}"
     for action in _LINK_ACTIONS:
         yield Check(f"iam:{action}", role, {"iam:AWSServiceName": (_LINK_SERVICE,)})
-    bucket = str(request.get("DataRepositoryPath", "")).removeprefix("s3://").partition("/")[0]
-    yield Check("s3:ListBucket", f"arn:aws:s3:::{bucket}")
+    bucket, _, prefix = str(request.get("DataRepositoryPath", "")).removeprefix("s3://").partition("/")
+    objects = "/".join(filter(None, (bucket, prefix.strip("/"), "*")))
+    for actions, resource in ((_BUCKET_ACTIONS, bucket), (_OBJECT_ACTIONS, objects)):
+        for action in actions:
+            yield Check(f"s3:{action}", f"arn:aws:s3:::{resource}", refusal=("BadRequest", links.NO_ACCESS))
 
 
 def _arn(call: Call, kind: str, name: str) -> str:

@@ -12,6 +12,12 @@ from localcloud.filesystems.lustre import refused
 Record = dict[str, Any]
 
 MOST = 8
+NO_ACCESS = (
+    "Amazon FSx is unable to validate access to the S3 bucket. Ensure the IAM role or user you are using has s3:Get*, "
+    "s3:List* and s3:PutObject permissions to the S3 bucket prefix."
+)
+"""FSx for Lustre user guide, "Unable to validate access to an S3 bucket when creating a DRA". FSx answers so if the
+bucket does not exist, too: aws-samples/amazon-eks-machine-learning-with-terraform-and-kubeflow issue 91."""
 EVENTS = ("NEW", "CHANGED", "DELETED")
 _SHOWN = ("FileSystemId", "FileSystemPath", "DataRepositoryPath", "S3", "BatchImportMetaDataOnCreate")
 
@@ -59,7 +65,7 @@ def _check_repository(uri: str, others: list[str], account_id: str) -> None:
         ):
             raise refused(f"DataRepositoryPath {uri} overlaps with {other}, which is linked already")
     if bucket not in s3_backends[account_id]["aws"].buckets:
-        raise refused(f"The bucket {bucket} does not exist, or Amazon FSx may not use it")
+        raise refused(NO_ACCESS)
 
 
 def _check_region(request: Record, system: Record, account_id: str) -> None:

@@ -29,6 +29,8 @@ class Denial:
     action: str
     resource: str
     explicit: bool
+    refusal: tuple[str, str] | None = None
+    """The service's own code and message."""
 
     def __str__(self) -> str:
         """In AWS's words."""
@@ -68,7 +70,7 @@ class Judge:
                 decision = permissions.evaluate([boundary], check.action, check.resource, common | check.keys)
             if decision != permissions.ALLOWED:
                 explicit = decision == permissions.EXPLICIT_DENY
-                return Decision(needed, Denial(session.arn, check.action, check.resource, explicit))
+                return Decision(needed, Denial(session.arn, check.action, check.resource, explicit, check.refusal))
         return Decision(needed)
 
     def _policies(self, session: Session) -> Policies:

@@ -30,6 +30,8 @@ class Check:
     action: str
     resource: str = UNKNOWN_RESOURCE
     keys: Keys = field(default_factory=dict)
+    refusal: tuple[str, str] | None = None
+    """Code and message, if the service has words of its own for a caller who lacks this permission."""
 
 
 Checker = Callable[[Call], Iterable[Check]]

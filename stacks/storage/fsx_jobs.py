@@ -19,6 +19,7 @@ from gpucluster.config.storage.fsx import lustre
 from stacks import encryption
 from stacks.arns import arn, s3_arn
 from stacks.context import Context
+from stacks.storage import s3_access
 
 FSX_ROLE = "aws-service-role/fsx.amazonaws.com/AWSServiceRoleForAmazonFSx"
 """An account that has never used FSx lacks this role; the first file system creates it."""
@@ -26,6 +27,8 @@ LINK_ROLES = "aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/*"
 """One role for each file system with links. FSx creates it in the caller's name, with its policies: FSx user guide,
 Adding permissions to use data repositories in Amazon S3."""
 TAGS = ("Name", "gpucluster:cluster")
+BUCKET_ACTIONS = ("s3:Get*", "s3:List*")
+OBJECT_ACTIONS = ("s3:Get*", "s3:PutObject")
 
 
 class HeadPolicy(iam.ManagedPolicy):
@@ -36,7 +39,7 @@ class HeadPolicy(iam.ManagedPolicy):
         description = f"GpuCluster head node: make and delete {storage.mount}"
         super().__init__(scope, id_, description=description, roles=[context.head_role])
         self._on_file_systems(context, storage)
-        self._on_links(storage)
+        self._on_links(context, storage)
         if lustre.persistent(storage):
             encryption.grant_file_systems(self, context.key)
 
@@ -61,15 +64,21 @@ class HeadPolicy(iam.ManagedPolicy):
         vpc = arn(self, "ec2", f"vpc/{context.network.vpc.vpc_id}", account=owner)
         self._allow(["ec2:GetSecurityGroupsForVpc"], [vpc])
 
-    def _on_links(self, storage: kinds.FsxLustre) -> None:
-        """Calls that FSx makes in the caller's name when it links to S3: its roles, and a look at the buckets."""
+    def _on_links(self, context: Context, storage: kinds.FsxLustre) -> None:
+        """FSx's roles, and the buckets. FSx refuses a link if its caller lacks these permissions in S3.
+
+        FSx for Lustre user guide, "Unable to validate access to an S3 bucket when creating a DRA": s3:Get*, s3:List*
+        and s3:PutObject. AWS ParallelCluster gives its own role the same (aws/aws-parallelcluster pull request 4199).
+        """
         by_fsx = {"StringEquals": {"iam:AWSServiceName": "fsx.amazonaws.com"}}
         self._allow(["iam:CreateServiceLinkedRole"], [self._role(FSX_ROLE)], by_fsx)
         actions = ["iam:CreateServiceLinkedRole", "iam:AttachRolePolicy", "iam:PutRolePolicy"]
         self._allow(actions, [self._role(LINK_ROLES)])
-        # As in the permissions of AWS::FSx::DataRepositoryAssociation in CloudFormation's registry.
-        buckets = dict.fromkeys(S3Uri.of(each.s3).bucket for each in storage.data_repositories)
-        self._allow(["s3:ListBucket"], [s3_arn(self, bucket) for bucket in buckets])
+        linked = [S3Uri.of(each.s3) for each in storage.data_repositories]
+        buckets = dict.fromkeys(each.bucket for each in linked)
+        self._allow(BUCKET_ACTIONS, [s3_arn(self, bucket) for bucket in buckets])
+        self._allow(OBJECT_ACTIONS, [s3_arn(self, s3_access.objects(each)[-1]) for each in linked])
+        encryption.grant_objects(context.head_role, context.key, write=True)
 
     def _allow(
         self, actions: Sequence[str], resources: Sequence[str], conditions: Mapping[str, Any] | None = None

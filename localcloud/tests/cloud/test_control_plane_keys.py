@@ -119,6 +119,34 @@ def test_disks_with_a_customer_key_need_permission_at_launch_and_attachment(
     as_role(allow("ec2:*"), use, grant)("ec2").attach_volume(**attach)
 
 
+@pytest.mark.parametrize("lacks", ["s3:Get*", "s3:List*", "s3:PutObject", None])
+def test_fsx_refuses_to_link_a_bucket_that_its_caller_cannot_use(
+    place: Place, as_role: Callable[..., Client], lacks: str | None
+) -> None:
+    """In FSx's words, which name the permissions: localcloud/filesystems/links.py has their source."""
+    s3, fsx = place.cloud.client("s3"), place.cloud.client("fsx")
+    s3.create_bucket(Bucket="linked")
+    system = fsx.create_file_system(
+        FileSystemType="LUSTRE", FileSystemTypeVersion="2.15", StorageCapacity=1200, SubnetIds=[place.subnet_id],
+        LustreConfiguration={"DeploymentType": "SCRATCH_2"},
+    )["FileSystem"]["FileSystemId"]  # fmt: skip
+    has = [action for action in ("s3:Get*", "s3:List*", "s3:PutObject") if action != lacks]
+    whole, below = "arn:aws:s3:::linked", "arn:aws:s3:::linked/in/*"
+    caller = as_role(allow(["fsx:*", "iam:*"]), allow(has, whole), allow(has, below))("fsx")
+    link = {"FileSystemId": system, "FileSystemPath": "/in", "DataRepositoryPath": "s3://linked/in/"}
+    try:
+        if lacks is None:
+            assert caller.create_data_repository_association(**link)["Association"]
+            return
+        with pytest.raises(ClientError) as error:
+            caller.create_data_repository_association(**link)
+        assert code(error) == "BadRequest"
+        assert "s3:Get*, s3:List* and s3:PutObject permissions to the S3 bucket prefix." in str(error.value)
+    finally:
+        fsx.delete_file_system(FileSystemId=system)
+        s3.delete_bucket(Bucket="linked")
+
+
 def test_an_assumed_roles_policies_are_enforced(place: Place, as_role: Callable[..., Client]) -> None:
     iam = place.cloud.client("iam")
     role = iam.create_role(RoleName="job", AssumeRolePolicyDocument=TRUST)["Role"]["Arn"]

@@ -23,7 +23,8 @@ region: us-east-1
 partitions: [{name: train, instance_types: [g5.xlarge], max_nodes: 2}]
 storage:
   - {mount: /burst, type: fsx-lustre, lifetime: jobs, deployment: scratch-2, capacity_gib: 1200,
-     data_repositories: [{path: /in, s3: "s3://my-bucket/in", import: [new]}, {path: /out, s3: "s3://my-bucket/out"}]}
+     data_repositories: [{path: /in, s3: "s3://my-bucket/in/", import: [new]}, {path: /out, s3: "s3://my-bucket/out"},
+                         {path: /whole, s3: "s3://other-bucket"}]}
 """
 Statements = list[dict[str, Any]]
 Template = dict[str, Any]
@@ -68,7 +69,7 @@ def denied(statements: Statements, asked: Iterator[Call]) -> set[str]:
 def ours(template: Template) -> Iterator[Grant]:
     """The head's permissions that only file systems for jobs need."""
     for grant in grants(template):
-        of_links = grant.action.startswith(("fsx:", "iam:")) or "my-bucket" in grant.resources
+        of_links = grant.action.startswith(("fsx:", "iam:")) or "-bucket" in grant.resources
         if grant.role == "HeadRole" and grant.action != "iam:PassRole" and of_links:
             yield grant
 
@@ -77,9 +78,25 @@ def test_the_heads_role_allows_its_programs_calls(made: Template) -> None:
     assert denied(of_nodes(made)["HeadRole"], calls()) == set()
 
 
+def test_it_reaches_the_linked_prefixes_and_no_other_objects(made: Template) -> None:
+    """FSx for Lustre user guide, "Unable to validate access to an S3 bucket when creating a DRA": s3:Get*, s3:List* and
+    s3:PutObject."""
+    found = {(grant.action, each) for grant in ours(made) for each in grant.resources.split(", ")}
+    linked, buckets = ("my-bucket/in/*", "my-bucket/out/*", "other-bucket/*"), ("my-bucket", "other-bucket")
+    assert {(action, each) for action, each in found if action.startswith("s3:")} == {
+        *((f"s3:{action}", f"arn:aws:s3:::{each}") for action in ("Get*", "PutObject") for each in linked),
+        *((f"s3:{action}", f"arn:aws:s3:::{each}") for action in ("Get*", "List*") for each in buckets),
+    }
+
+
 def test_no_action_could_be_taken_from_it(made: Template) -> None:
     statements, found = of_nodes(made)["HeadRole"], list(ours(made))
-    assert {grant.action for grant in found} >= {"fsx:CreateFileSystem", "iam:PutRolePolicy", "s3:ListBucket"}
+    assert {grant.action for grant in found} >= {
+        "fsx:CreateFileSystem",
+        "iam:PutRolePolicy",
+        "s3:List*",
+        "s3:PutObject",
+    }
     needless = [
         f"{grant.action} {grant.resources}" for grant in found if not denied(without(statements, grant), calls())
     ]

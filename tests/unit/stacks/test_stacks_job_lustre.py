@@ -178,14 +178,32 @@ def _list(value: Any) -> list[Any]:
 
 
 def test_it_fits_into_one_managed_policy(template_of: TemplateOf) -> None:
-    """6,144 characters, blanks not counted: the longest names, and eight buckets."""
-    links = ", ".join(f'{{path: /{i}, s3: "s3://{str(i) * 63}", import: [new]}}' for i in range(8))
+    """6,144 characters, blanks not counted: the longest names, eight buckets, and the longest prefixes of which the
+    request fits into its parameter."""
     before, _, rest = text("persistent-2").partition("data_repositories")
-    longest = f"{before.replace('name: Mine', 'name: ' + 'M' * 40)}data_repositories: [{links}]}}\n"
-    assert rest
-    (found,) = of_type(template_of(longest), "AWS::IAM::ManagedPolicy")
+
+    def named(prefix: str) -> str:
+        uris = [f"s3://{str(i) * 63}{'/' * bool(prefix)}{prefix}" for i in range(8)]
+        links = ", ".join(f'{{path: /{i}, s3: "{uri}", import: [new]}}' for i, uri in enumerate(uris))
+        return f"{before.replace('name: Mine', 'name: ' + 'M' * 40)}data_repositories: [{links}]}}\n"
+
+    config = loads(named(""))
+    room = fsx_jobs.PARAMETER_BYTES - fsx_jobs._length(config.lustre_with_jobs[0], config)
+    assert rest and room > 200
+    (found,) = of_type(template_of(named("p" * (room // 8 - 1))), "AWS::IAM::ManagedPolicy")
     document = json.dumps(flattened(found["PolicyDocument"]), separators=(",", ":"))
     assert 2000 < len(document) < 6144
+
+
+def test_linked_buckets_may_have_the_clusters_key(template_of: TemplateOf) -> None:
+    statements = [
+        statement
+        for each in of_type(template_of(text("scratch-2")), "AWS::IAM::Policy")
+        if each["Roles"][0]["Ref"].startswith("HeadRole")
+        for statement in each["PolicyDocument"]["Statement"]
+        if "s3.us-east-1.amazonaws.com" in str(statement.get("Condition"))
+    ]
+    assert [each["Action"] for each in statements] == [["kms:Decrypt", "kms:GenerateDataKey"]]
 
 
 def test_a_spent_budget_prevents_new_file_systems(template_of: TemplateOf) -> None:
