@@ -118,13 +118,25 @@ class Deployment:
 
     def _end_failed_rollback(self) -> None:
         """CloudFormation updates the stack only after that. Resources that cannot be rolled back, such as a grown
-        volume, are skipped: the next deployment accepts them, or reports the problem."""
-        if self.status() != "UPDATE_ROLLBACK_FAILED":
-            return
-        stuck = stack.failed_updates(self.clients.cloudformation, self.name)
-        self.tell(f"the last update could not be rolled back: keeping {' '.join(stuck)}, rolling back the rest")
-        self.clients.cloudformation.continue_update_rollback(StackName=self.name, ResourcesToSkip=stuck)
-        self.let_finish()
+        volume, are skipped: the next deployment accepts them, or reports the problem.
+
+        CloudFormation chooses them itself, because it refuses to skip resources whose update was only cancelled (API
+        reference, ContinueUpdateRollback: ForceRollback). After each attempt, others may fail that depend on them.
+        """
+        cloudformation = self.clients.cloudformation
+        kept: list[str] | None = None
+        while self.status() == "UPDATE_ROLLBACK_FAILED":
+            skipped = stack.skipped_resources(cloudformation, self.name)
+            if skipped == kept:
+                reason = stack.status_reason(cloudformation, self.name)
+                hint = "CloudFormation's console shows the stack's events; correct the cause, then run `gpucluster up`"
+                raise DeployError(f"{self.name}: the last update cannot be rolled back: {reason}", hint)
+            self.tell("the last update could not be rolled back: keeping what is stuck, rolling back the rest")
+            cloudformation.continue_update_rollback(StackName=self.name, ForceRollback=True)
+            self.let_finish()
+            kept = skipped
+            if now := stack.skipped_resources(cloudformation, self.name):
+                self.tell(f"kept as the last update left it: {' '.join(now)}")
 
     def _unprotect_failed_creation(self) -> None:
         """Its remains are deleted before the next attempt, which protects the stack again. Nobody has used them."""

@@ -16,6 +16,10 @@ DELETED = "DELETE_COMPLETE"
 CANCELLED = "cancelled"
 """Part of the reason of a resource that failed only because another one failed: `Resource creation cancelled`."""
 
+SKIPPED = "Resource skipped during UpdateRollback"
+"""The reason of a resource that a continued roll-back has skipped (SKIPPED_DURING_UPDATE_ROLLBACK_REASON of the CDK
+command line)."""
+
 
 @dataclass(frozen=True)
 class StackEvent:
@@ -93,11 +97,13 @@ def has_cluster(stack_status: str | None) -> bool:
     return stack_status is not None and stack_status not in NOTHING_LEFT
 
 
-def failed_updates(cloudformation: Any, name: str) -> list[str]:
-    """Logical ids of resources that could not be rolled back."""
-    pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=name)
-    summaries = [resource for page in pages for resource in page["StackResourceSummaries"]]
-    return [each["LogicalResourceId"] for each in summaries if each["ResourceStatus"] == "UPDATE_FAILED"]
+def skipped_resources(cloudformation: Any, name: str) -> list[str]:
+    """Logical ids of the resources that roll-backs of the last update skipped, in alphabetical order."""
+    return sorted({event.resource for event in events(cloudformation, name) if event.reason == SKIPPED})
+
+
+def status_reason(cloudformation: Any, name: str) -> str:
+    return str(cloudformation.describe_stacks(StackName=name)["Stacks"][0].get("StackStatusReason", ""))
 
 
 def in_progress(stack_status: str | None) -> bool:

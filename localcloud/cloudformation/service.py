@@ -123,7 +123,7 @@ class Service:
                     f"Export {old.export_name} cannot be {verb} as it is in use by {', '.join(users)}"
                 )
 
-    def roll_back(self, stack: Stack, skip: Collection[str] = ()) -> None:
+    def roll_back(self, stack: Stack, skip: Collection[str] = (), *, force: bool = False) -> None:
         undo = stack.undo
         if undo is None and stack.status != "CREATE_FAILED":
             raise ValidationError(f"Stack:{stack.stack_id} has nothing to roll back to")
@@ -132,7 +132,7 @@ class Service:
                 stack, "ROLLBACK_IN_PROGRESS", lambda operation: engine.roll_back_creation(operation, "User Initiated.")
             )
         else:
-            self._begin(stack, "UPDATE_ROLLBACK_IN_PROGRESS", lambda operation: undo(skip=skip))
+            self._begin(stack, "UPDATE_ROLLBACK_IN_PROGRESS", lambda operation: undo(skip, force=force))
 
     def delete(self, stack: Stack, retain: list[str]) -> None:
         running = self._running.get(stack.stack_id)

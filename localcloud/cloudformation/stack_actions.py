@@ -119,14 +119,11 @@ def rollback_stack(service: Service, region: str, given: Given) -> dict[str, Any
 def continue_update_rollback(service: Service, region: str, given: Given) -> dict[str, Any]:
     stack = service.get(region, str(given["StackName"]))
     if stack.status != "UPDATE_ROLLBACK_FAILED":
-        raise ValidationError(
-            f"Stack:{stack.stack_id} is in {stack.status} state and can not be continued to rollback."
-        )
-    skip = list(given.get("ResourcesToSkip") or [])
-    wrong = [name for name in skip if getattr(stack.resources.get(name), "status", "") != "UPDATE_FAILED"]
-    if wrong:
-        raise ValidationError(f"Resources to skip [{', '.join(wrong)}] are not in UPDATE_FAILED state")
-    service.roll_back(stack, skip)
+        raise ValidationError("RollbackUpdatedStack cannot be called from current stack status")
+    skip, force = list(given.get("ResourcesToSkip") or []), bool(given.get("ForceRollback"))
+    if skip and force:
+        raise ValidationError("ForceRollback and ResourcesToSkip are mutually exclusive")
+    service.roll_back(stack, skip, force=force)
     return {}
 
 

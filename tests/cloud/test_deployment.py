@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 from gpucluster.cluster import deployment, stack, tagged_instances
+from gpucluster.errors import DeployError
 from localcloud.tests.place import DLAMI
 
 NAME = "Small"
 SERVICES = [each.name for each in fields(deployment.Clients)]
 
 
-def template(*, volume_gib: int = 1, fails: bool = False) -> dict[str, Any]:
-    """`fails`: with a last resource that EC2 refuses."""
+def template(*, volume_gib: int = 1, fails: bool = False, waits: bool = False) -> dict[str, Any]:
+    """`fails`: with a last resource that EC2 refuses. `waits`: the head node is replaced, and then never signals."""
     tags = [{"Key": "gpucluster:cluster", "Value": NAME}, {"Key": "gpucluster:role", "Value": "head"}]
     image = {"Type": "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>", "Default": DLAMI}
     resources: dict[str, dict[str, Any]] = {
@@ -30,9 +31,14 @@ def template(*, volume_gib: int = 1, fails: bool = False) -> dict[str, Any]:
                 "ImageId": {"Ref": "Image"}, "InstanceType": "m6i.large", "SubnetId": {"Ref": "Subnet"},
                 "DisableApiTermination": True, "Tags": tags,
             },
+            "DependsOn": ["Home"],
         },
         "Home": {"Type": "AWS::EC2::Volume", "Properties": {"AvailabilityZone": "us-east-1a", "Size": volume_gib}},
     }  # fmt: skip
+    if waits:
+        resources["Head"]["Properties"]["PrivateIpAddress"] = "10.9.1.77"
+        resources["Head"]["CreationPolicy"] = {"ResourceSignal": {"Timeout": "PT15M"}}
+        resources["Last"] = {**_subnet("192.168.77.0/24"), "DependsOn": ["Home"]}
     if fails:
         resources["Last"] = {**_subnet("192.168.77.0/24"), "DependsOn": ["Head", "Home"]}
     return {"Parameters": {"Image": image}, "Resources": resources}
@@ -135,5 +141,34 @@ def test_an_update_that_could_not_be_rolled_back_keeps_what_has_grown(place: Pla
     place.create("CREATE_COMPLETE")
     place.update("UPDATE_ROLLBACK_FAILED", volume_gib=2, fails=True)
     place.up(tmp_path)
-    assert "the last update could not be rolled back: keeping Home, rolling back the rest" in place.said
+    assert "the last update could not be rolled back: keeping what is stuck, rolling back the rest" in place.said
+    assert "kept as the last update left it: Home" in place.said
     assert stack.status(place.clients.cloudformation, NAME) == "UPDATE_ROLLBACK_COMPLETE"
+
+
+def test_a_cancelled_resource_is_rolled_back_and_not_kept(place: Place, tmp_path: Path) -> None:
+    """CloudFormation refuses to skip it, although it is UPDATE_FAILED as well."""
+    cloudformation = place.clients.cloudformation
+    place.create("CREATE_COMPLETE")
+    (head,) = place.heads()
+    place.update("UPDATE_ROLLBACK_FAILED", volume_gib=2, waits=True)
+    found = cloudformation.describe_stack_resource(StackName=NAME, LogicalResourceId="Head")["StackResourceDetail"]
+    assert found["ResourceStatus"] == "UPDATE_FAILED" and "cancelled" in found["ResourceStatusReason"]
+    place.up(tmp_path)
+    assert "kept as the last update left it: Home" in place.said
+    assert stack.status(cloudformation, NAME) == "UPDATE_ROLLBACK_COMPLETE"
+    assert head in place.heads()
+
+
+def test_a_roll_back_that_never_ends_is_reported(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.create("CREATE_COMPLETE")
+    place.update("UPDATE_ROLLBACK_FAILED", volume_gib=2, fails=True)
+    cloudformation = place.clients.cloudformation
+    again = cloudformation.continue_update_rollback
+    monkeypatch.setattr(cloudformation, "continue_update_rollback", lambda StackName, **_: again(StackName=StackName))
+    with pytest.raises(DeployError, match="Home") as error:
+        place.up(tmp_path)
+    assert "cannot be rolled back" in str(error.value)
+    monkeypatch.undo()
+    place.up(tmp_path)
+    assert stack.status(cloudformation, NAME) == "UPDATE_ROLLBACK_COMPLETE"

@@ -38,6 +38,6 @@ def test_a_volume_that_has_grown_is_kept_and_the_rest_rolled_back(control_plane:
     with Head(control_plane, NAME):
         mended = gpucluster(file, "up")
         assert effects(said(mended))["head_node.volume_gib"] == "in place"
-        assert "the last update could not be rolled back: keeping Home" in mended.stderr
+        assert "kept as the last update left it: Home" in mended.stderr
     assert stack.status(cloudformation, NAME) == "UPDATE_COMPLETE"
     assert gpucluster(file, "down", "--yes").returncode == 0

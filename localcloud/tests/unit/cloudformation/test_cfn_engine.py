@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.cloudformation import change_set_actions, inspect_actions, stack_actions
-from localcloud.cloudformation.errors import ResourceError, UnchangedError, ValidationError
+from localcloud.cloudformation.errors import CancelledError, ResourceError, UnchangedError, ValidationError
 from localcloud.cloudformation.model import Stack
 from localcloud.cloudformation.resources import registry
 from localcloud.cloudformation.resources.registry import Call, Handler, Made, Properties
@@ -25,10 +25,11 @@ Deploy = Callable[..., Stack]
 
 
 class Thing(Handler):
-    """`Size` changes in place, `Kind` replaces; `Refuse` makes every operation fail."""
+    """`Size` changes in place, `Kind` replaces; `Refuse` makes every operation fail; an update that `Waits` ends when it is
+    cancelled."""
 
     resource_type = "Test::Thing"
-    updatable = frozenset({"Size", "Refuse", "Links"})
+    updatable = frozenset({"Size", "Refuse", "Links", "Waits"})
     moving = frozenset({"Version"})
     alive: ClassVar[dict[str, dict[str, Any]]] = {}
     log: ClassVar[list[str]] = []
@@ -50,6 +51,8 @@ class Thing(Handler):
             raise UnchangedError("not now")
         if new.get("Grows") and new["Size"] < old["Size"]:
             raise ResourceError("things do not shrink")
+        if new.get("Waits") and call.cancelled.wait(30):
+            raise CancelledError("Resource update cancelled")
         del self.alive[physical_id]
         physical_id += "+" if new.get("Size") == "moved" else ""  # as a route table association does
         self.alive[physical_id] = dict(new)
@@ -227,12 +230,64 @@ def test_resources_that_cannot_be_rolled_back_can_be_skipped(
     failing = {"B": _thing(Size="2"), "C": _thing(Refuse="create", Links=[{"Ref": "A"}, {"Ref": "B"}])}
     stack = deploy({"A": _thing(Size="2", Grows="yes"), **failing})
     assert (stack.status, stack.resources["A"].status) == ("UPDATE_ROLLBACK_FAILED", "UPDATE_FAILED")
-    with pytest.raises(ValidationError, match="not in UPDATE_FAILED"):
-        stack_actions.continue_update_rollback(service, REGION, {"StackName": "S", "ResourcesToSkip": ["B"]})
-    stack_actions.continue_update_rollback(service, REGION, {"StackName": "S", "ResourcesToSkip": ["A"]})
+    _continue(service, ResourcesToSkip=["A"])
     assert _settle(stack).status == "UPDATE_ROLLBACK_COMPLETE"
+    assert stack.resources["A"].reason == "Resource skipped during UpdateRollback"
     assert [(name[0], thing["Size"]) for name, thing in sorted(things.alive.items())] == [("a", "2"), ("b", "1")]
     assert deploy({"A": _thing(Size="3", Grows="yes"), "B": _thing(Size="1")}).status == "UPDATE_COMPLETE"
+
+
+def _continue(service: Service, **given: Any) -> None:
+    stack_actions.continue_update_rollback(service, REGION, {"StackName": "S", **given})
+
+
+def _stuck(deploy: Deploy) -> Stack:
+    """A's growth cannot be rolled back. B's update was cancelled, and B comes after A."""
+    deploy({"A": _thing(Size="1", Grows="yes"), "B": _thing(Size="1", Links=[{"Ref": "A"}])})
+    waits = _thing(Size="2", Waits="yes", Links=[{"Ref": "A"}])
+    stack = deploy({"A": _thing(Size="2", Grows="yes"), "B": waits, "C": _thing(Refuse="create", Links=[{"Ref": "A"}])})
+    assert stack.status == "UPDATE_ROLLBACK_FAILED"
+    assert {name: stack.resources[name].status for name in "AB"} == {"A": "UPDATE_FAILED", "B": "UPDATE_FAILED"}
+    assert stack.resources["B"].reason == "Resource update cancelled"
+    return stack
+
+
+@pytest.mark.parametrize(
+    ("skip", "reason"),
+    [
+        (["A", "B"], "Only the resources in UPDATE_FAILED state are allowed to be skipped"),
+        (["X"], "Resources with logicalIds [X] do not belong to stack S"),
+        (["Nested.A"], "Stack [Nested] does not exist"),
+    ],
+)
+def test_a_wrong_resource_to_skip_fails_the_roll_back_again(
+    service: Service, deploy: Deploy, skip: list[str], reason: str
+) -> None:
+    stack = _stuck(deploy)
+    _continue(service, ResourcesToSkip=skip)
+    _settle(stack)
+    assert (stack.status, stack.status_reason) == ("UPDATE_ROLLBACK_FAILED", reason)
+    assert stack.events[-2].status == "UPDATE_ROLLBACK_IN_PROGRESS", "nothing else happens"
+
+
+def test_a_forced_roll_back_skips_what_is_stuck_and_restores_the_rest(
+    service: Service, things: type[Thing], deploy: Deploy
+) -> None:
+    stack = _stuck(deploy)
+    with pytest.raises(ValidationError, match="mutually exclusive"):
+        _continue(service, ForceRollback=True, ResourcesToSkip=["A"])
+    _continue(service, ForceRollback=True)
+    assert _settle(stack).status == "UPDATE_ROLLBACK_COMPLETE"
+    assert [(name[0], thing["Size"]) for name, thing in sorted(things.alive.items())] == [("a", "2"), ("b", "1")]
+    with pytest.raises(ValidationError, match="RollbackUpdatedStack cannot be called from current stack status"):
+        _continue(service)
+
+
+def test_a_roll_back_without_skips_is_attempted_again(service: Service, deploy: Deploy) -> None:
+    stack = _stuck(deploy)
+    _continue(service)
+    _settle(stack)
+    assert (stack.status, stack.resources["A"].reason) == ("UPDATE_ROLLBACK_FAILED", "things do not shrink")
 
 
 def test_a_failed_deletion_names_the_resource(service: Service, things: type[Thing], deploy: Deploy) -> None:
