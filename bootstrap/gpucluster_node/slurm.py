@@ -307,11 +307,13 @@ def parse_queued(text: str) -> list[Queued]:
 
 
 _QUEUED = "%A|%F|%K|%T|%r|%o"
+_STARTS = re.compile(r"CONFIGURING .*|RUNNING 0:\d\d")
 
 
 def starting() -> bool:
-    """Whether a job has nodes and has not started."""
-    return any(state == "CONFIGURING" for _, state in jobs())
+    """Whether a job has nodes and has not started, or has run for less than a minute: before 23.11.7 a slurmd that is
+    reconfigured forgets jobs whose first step has not begun (Slurm's commit efc6fcfb0d)."""
+    return any(_STARTS.fullmatch(line.strip()) for line in call(jobs_argv("%T %M")).splitlines())
 
 
 def reconfigure() -> None:

@@ -8,9 +8,24 @@ wait_for_controller() {
     fail "slurmctld does not answer: see /var/log/slurm/slurmctld.log"
 }
 
-# reconfigure: slurmctld before 23.11.8 may crash at it while a PrologSlurmctld runs (Slurm's commit a914847a5b), and is restarted.
+# reconfigure: makes running nodes fetch new files. Slurm before 23.11.8 may lose a job that starts then: slurmctld may crash while a
+# PrologSlurmctld runs (Slurm's commit a914847a5b), and is restarted; slurmd forgets that the job's prolog has run, so that the job's
+# first step fails after a minute and the node is drained (efc6fcfb0d).
 reconfigure() {
-    wait_for_controller && timeout 60 scontrol reconfigure
+    wait_for_controller || return
+    if dpkg --compare-versions "$(slurmctld -V | sed 's/.* //')" lt 23.11.8; then wait_for_started_jobs; fi
+    timeout 60 scontrol reconfigure
+}
+
+# wait_for_started_jobs: until no job waits for its nodes or has run for less than a minute. Not for ever: some queues never rest.
+wait_for_started_jobs() {
+    local queue
+    for _ in {1..60}; do
+        queue=$(timeout 10 squeue --noheader --format='%T %M') || return 0
+        if ! grep -qE '^(CONFIGURING .*|RUNNING 0:[0-5][0-9])$' <<<"$queue"; then return; fi
+        sleep 5
+    done
+    say "warning: jobs still start after five minutes, and slurmctld reads its new files now"
 }
 
 # touch_log PATH: creates the file; slurmctld may write it.

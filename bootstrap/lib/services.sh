@@ -20,7 +20,18 @@ service_up() {
     if outdated "$unit" "$@"; then reload_systemd; fi
     mkdir -p "$STARTED"
     touch "$stamp"
-    systemctl restart "$unit" || service_failed "$unit"
+    systemctl restart "$unit" || starts_later "$unit" || service_failed "$unit"
+}
+
+# starts_later UNIT: whether systemd starts it again within 30 s, if it does that. slurmd's first start with cgroup v2 may fail because
+# systemd is slow on a busy boot (SchedMD's bug 19157, fixed in 24.05), and the second works.
+starts_later() {
+    if [ "$(systemctl show --property=Restart --value "$1")" != always ]; then return 1; fi
+    for _ in {1..30}; do
+        if systemctl is-active --quiet "$1"; then return; fi
+        sleep 1
+    done
+    return 1
 }
 
 # outdated UNIT FILE...: whether systemd has loaded an older version of UNIT, of a unit that a FILE belongs to, or of the mounts in

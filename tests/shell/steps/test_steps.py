@@ -340,8 +340,10 @@ def test_image_file_does_not_replace_the_images_file(machine: Machine, name: str
 
 
 def test_packages_installs_only_what_is_missing(machine: Machine) -> None:
-    for command in ("munged", "nft", "mount.nfs4", "scontrol", "mpirun", "slurmd", "python3"):
+    for command in ("munged", "nft", "mount.nfs4", "scontrol", "mpirun", "python3"):
         machine.command(command)
+    for command in ("slurmd", "slurmctld"):
+        machine.command(command, "echo slurm-wlm 23.11.4")
     machine.command("ldconfig", 'echo "libquadmath.so.0 (libc6,x86-64) => /usr/lib/libquadmath.so.0"')
     machine.command("apt-get")
     step = 'ROLE=compute SERVICE_POLICY="$ROOT/policy-rc.d"; step_packages'
@@ -355,7 +357,7 @@ def test_packages_installs_only_what_is_missing(machine: Machine) -> None:
     assert any("install" in call and call.endswith(" munge libquadmath0") for call in machine.calls())
     image = step.replace("ROLE=compute", "ROLE=image ACCOUNTING=off")
     machine.run(image, "apt", "packages").check_returncode()
-    assert " mdadm" in machine.calls()[-1]
+    assert [call for call in machine.calls() if "install" in call][-1].endswith(" mdadm")
 
 
 def test_packages_start_no_services(machine: Machine) -> None:
@@ -524,6 +526,8 @@ def test_nodes_get_new_files_even_if_slurmctld_crashes_meanwhile(
         'case $1 in ping) if [ -e "$ROOT/down" ]; then rm "$ROOT/down"; else echo "Slurmctld is UP"; fi ;;\n'
         f'*) if [ "$(grep -c reconfigure "$ROOT/calls")" -le {crashes} ]; then touch "$ROOT/down"; exit 1; fi ;; esac',
     )
+    machine.command("slurmctld", "echo slurm-wlm 23.11.4")
+    machine.command("squeue")
     others = "put_{directory,file,topology,staging,plugstack,cgroup_conf} {slurm_limits,starts_again,needs_home}"
     stubs = f'for name in {others} image_file power_programs; do eval "$name() {{ :; }}"; done\n'
     stubs += f"fail() {{ return 1; }}\nsystemctl() {{ echo {was}; }}\nservice_up() {{ RESTARTED=yes; }}\n"
@@ -533,7 +537,7 @@ def test_nodes_get_new_files_even_if_slurmctld_crashes_meanwhile(
     step = f"source {source_of('slurm_head')}\n{stubs}DATA=/data; step_slurm_head"
     done = machine.run(step, "controller")
     assert done.returncode == status, done.stderr
-    asked = [call.split()[1] for call in machine.calls()]
+    asked = [call.split()[1] for call in machine.calls() if call.startswith("scontrol")]
     assert asked.count("reconfigure") == reconfigured
     assert asked.count("ping") == reconfigured + max(0, reconfigured - 1), "it waits until slurmctld is there"
 

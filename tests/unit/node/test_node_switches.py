@@ -111,9 +111,11 @@ def test_slurmctld_gets_the_tree_once(world: World) -> None:
 
 
 def test_nothing_is_changed_while_a_job_or_a_node_starts(world: World) -> None:
-    world.starting = "cpu RUNNING\nbig CONFIGURING\n"
+    world.starting = "RUNNING 1:00\nCONFIGURING 3:20\n"
     assert world.look() == FLAT
-    world.starting, world.states = "big RUNNING\n", frozenset({"MIXED", "CLOUD", "POWERING_UP"})
+    world.starting = "RUNNING 1-00:00:01\nRUNNING 0:59\n"
+    assert world.look() == FLAT
+    world.starting, world.states = "RUNNING 1:00\nPENDING 0:00\n", frozenset({"MIXED", "CLOUD", "POWERING_UP"})
     assert world.look() == FLAT and world.reconfigured == 0
     world.states = frozenset({"MIXED", "CLOUD"})
     assert world.look() == HEADER + TREE
