@@ -37,14 +37,22 @@ in_version() {
         'index($2, version) == 1 && !found++ { sub(/^ */, "", $1); print $1 "=" $2 }'
 }
 
-# P6 configures its NVSwitches through ConnectX cards, with the NVLink subnet manager. Ubuntu keeps the cards' InfiniBand module
-# in linux-modules-extra. Without either the fabric stays in progress, and CUDA does not start (error 802).
+# P6 configures its NVSwitches through ConnectX cards, with the NVLink subnet manager. Without it or the cards' InfiniBand modules the
+# fabric stays in progress, and CUDA does not start (error 802).
 nvlink_subnet_manager() {
     if [ ! -e /opt/nvidia/nvlsm/sbin/nvlsm ]; then install_from_nvidia nvlsm; fi
-    if ! modprobe --all mlx5_ib ib_umad; then
-        install_packages "linux-modules-extra-$(uname -r)"
-        modprobe --all mlx5_ib ib_umad
-    fi
+    infiniband_modules
+}
+
+# Ubuntu keeps these modules in linux-modules-extra for kernels up to 6.17, and in linux-modules for 7.0, which has no extra package.
+infiniband_modules() {
+    local said extra
+    if said=$(modprobe --all mlx5_ib ib_umad 2>&1); then return; fi
+    extra=linux-modules-extra-$(uname -r)
+    update_package_lists
+    if ! apt-cache show "$extra" >/dev/null 2>&1; then fail "mlx5_ib and ib_umad do not load: ${said%%$'\n'*}"; fi
+    install_packages "$extra"
+    modprobe --all mlx5_ib ib_umad
 }
 
 # GPUs are registered with the fabric minutes after fabric manager has started. A100 has no such state.

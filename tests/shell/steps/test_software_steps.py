@@ -289,6 +289,7 @@ def test_p6_gets_its_subnet_manager_and_the_module_of_its_cards(tmp_path: Path) 
     node.machine.command("uname", "echo 6.17.0-1019-aws")
     node.machine.command("dpkg-query")
     node.machine.command("apt-get", installed)
+    node.machine.command("apt-cache")
     node.machine.command("modprobe", f"[ -e {tmp_path}/mlx5_ib ] || {{ {lacking} >&2; exit 1; }}")
     node.machine.command("nvidia-smi", smi("535.161.08", "q-fabric-completed-h100.txt"))
     node.machine.command("nv-fabricmanager", recorded(FM))
@@ -297,6 +298,23 @@ def test_p6_gets_its_subnet_manager_and_the_module_of_its_cards(tmp_path: Path) 
     installs = [call.rpartition("--no-install-recommends ")[2] for call in node.asked_for("apt-get")]
     assert installs == ["nvlsm", "linux-modules-extra-6.17.0-1019-aws"]
     assert node.asked_for("modprobe") == ["modprobe --all mlx5_ib ib_umad"] * 2
+
+
+def test_a_module_that_does_not_load_is_named_where_the_kernel_has_no_package_with_more(tmp_path: Path) -> None:
+    """linux-modules-7.0.0-1018-aws has what linux-modules-extra had before; apt has no extra package for it."""
+    node = Node(tmp_path, "p6-b300.48xlarge", tmp_path / "image")
+    lacking = recorded("modprobe/not-found-all.txt", module="mlx5_ib", kernel="7.0.0-1018-aws")
+    node.machine.command("uname", "echo 7.0.0-1018-aws")
+    node.machine.command("dpkg-query")
+    node.machine.command("apt-get")
+    node.machine.command("apt-cache", 'echo "E: No packages found" >&2; exit 100')
+    node.machine.command("modprobe", f"{lacking} >&2; exit 1")
+    node.machine.command("nvidia-smi", smi("535.161.08", "q-fabric-completed-h100.txt"))
+    node.machine.command("nv-fabricmanager", recorded(FM))
+    code, said = node.run("fabric_manager")
+    why = "modprobe: WARNING: Module mlx5_ib not found in directory /lib/modules/7.0.0-1018-aws"
+    assert code == 1 and f"mlx5_ib and ib_umad do not load: {why}" in said, said
+    assert not [call for call in node.asked_for("apt-get") if "modules-extra" in call]
 
 
 @pytest.mark.parametrize("broken", ["curl", "apt-get"])
