@@ -35,7 +35,9 @@ run_step() {
     set +e
     (
         set -eEuo pipefail
-        trap 'note_failure "$name" "$scratch/failure" "$?" "$BASH_COMMAND"' ERR
+        # The trap runs in the function that fails, which may have its own `name`.
+        THIS_STEP=$name THIS_FAILURE=$scratch/failure
+        trap 'note_failure "$THIS_STEP" "$THIS_FAILURE" "$?" "$BASH_COMMAND"' ERR
         source_step "$name"
         "step_$name"
     ) 2>&"$errors" 9>&- &

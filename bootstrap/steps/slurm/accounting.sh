@@ -26,7 +26,7 @@ slurm_users() {
 
 # accounting ARGUMENT...: sacctmgr reads the daemon's address from slurm.conf, which only the next step installs.
 accounting() {
-    SLURM_CONF=$BUNDLE/slurm/slurm.conf timeout 30 sacctmgr -Q "$@"
+    SLURM_CONF=$BUNDLE/slurm/slurm.conf ask_accounting "$@"
 }
 
 # Prints the clusters in slurmdbd.

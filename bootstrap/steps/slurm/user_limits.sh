@@ -1,20 +1,33 @@
-# The shares and limits of users. After slurmctld's first start, because Slurm's database learns from it that there are GPUs.
+# The shares and limits of users.
 step_user_limits() {
     local name limits known
     if [ ! -e "$BUNDLE/users" ]; then return; fi
+    wait_for_gpus
     while read -r name _ limits; do
         read -r -a limits <<<"$limits"
         limit "$name" "${limits[@]:0:3}" maxsubmitjobs=-1
     done <"$BUNDLE/users"
-    known=$(timeout 30 sacctmgr -Q -n -P list association "cluster=${CLUSTER,,}" account=users format=user)
+    known=$(ask_accounting -n -P list association "cluster=${CLUSTER,,}" account=users format=user)
     while read -r name; do
         if is_former "$name"; then limit "$name" maxsubmitjobs=0; fi
     done <<<"$known"
 }
 
+# wait_for_gpus: sacctmgr refuses a limit of GPUs until slurmctld, which may have started a moment ago, has told the database that there
+# are any.
+wait_for_gpus() {
+    local known
+    for _ in {1..120}; do
+        known=$(ask_accounting -n -P list tres format=type,name)
+        if grep -qxF 'gres|gpu' <<<"$known"; then return; fi
+        sleep 0.5
+    done
+    fail "Slurm's database does not know gres/gpu after a minute: see /var/log/slurm/slurmctld.log"
+}
+
 # limit NAME LIMIT...
 limit() {
-    timeout 30 sacctmgr -Q -i modify user where "name=$1" account=users set "${@:2}" </dev/null
+    ask_accounting -i modify user where "name=$1" account=users set "${@:2}"
 }
 
 # is_former NAME: Slurm knows them for their shares and ended jobs, and the list does not have them.

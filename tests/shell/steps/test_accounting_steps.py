@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from signed_aws import SignedAws
-from test_steps import BOOTSTRAP, Machine, source_of
+from test_steps import BOOTSTRAP, REPORT, Machine, source_of
 
 PASSWORD = "topsecret"
 SSM = '{"host": "db.example", "port": "3306", "user": "slurm", "secret_arn": "arn:x", "ca_url": "https://x/ca.pem"}'
@@ -140,11 +141,56 @@ def test_the_first_users_come_with_their_account(machine: Machine) -> None:
     assert [call.split()[5] for call in added[1:]] == ["ubuntu", "ada", "ben"]
 
 
+GPUS_KNOWN = "*'list tres'*) printf 'cpu|\\nmem|\\ngres|gpu\\n' ;;"
+"""`sacctmgr -n -P list tres format=type,name` of a Slurm whose slurm.conf has AccountingStorageTRES=gres/gpu."""
+UNKNOWN_TRES = """sacctmgr: error: slurmdb_format_tres_str: no TRES known by type gres/gpu
+ Unknown option: grptres=gres/gpu=1
+ Use keyword 'where' to modify condition
+"""
+"""A head node's console; Slurm 23.11, slurmdb_defs.c and sacctmgr/user_functions.c."""
+
+
+def limits(machine: Machine, sacctmgr: str) -> subprocess.CompletedProcess[str]:
+    """`sacctmgr`: cases of its arguments."""
+    (machine.root / "bundle/users").write_text(USERS)
+    machine.command("sacctmgr", f"case $* in\n{sacctmgr}\nesac")
+    machine.command("sleep")
+    script = f"CLUSTER=Mine JOB_USER=ubuntu\n{REPORT}\nrun_step user_limits"
+    return machine.run(script, "runner", "files", "database", "user_limits")
+
+
+def test_limits_are_set_when_the_database_knows_that_there_are_gpus(machine: Machine) -> None:
+    """slurmctld answers before it has told slurmdbd."""
+    later = '*tres*) if [ "$(grep -c tres "$ROOT/calls")" -gt 3 ]; then echo \'gres|gpu\'; fi ;;'
+    done = limits(machine, later)
+    assert done.returncode == 0, done.stdout
+    calls = machine.calls()
+    assert [call for call in calls if "tres" in call][:4] == ["sacctmgr -Q -n -P list tres format=type,name"] * 4
+    assert calls.index("sleep 0.5") < next(number for number, call in enumerate(calls) if "modify" in call)
+
+
+def test_a_database_that_learns_of_no_gpus_is_named(machine: Machine) -> None:
+    done = limits(machine, "*'list tres'*) echo 'cpu|' ;;")
+    assert "Slurm's database does not know gres/gpu after a minute: see /var/log/slurm/slurmctld.log" in done.stdout
+    assert not [call for call in machine.calls() if "modify" in call]
+
+
+@pytest.mark.parametrize("step", ["user_limits", "accounting"])
+def test_the_first_line_of_sacctmgrs_error_is_reported(machine: Machine, step: str) -> None:
+    """Its other lines repeat the arguments."""
+    (machine.root / "bundle/error").write_text(UNKNOWN_TRES)
+    (machine.root / "bundle/users").write_text(USERS)
+    fails = 'cat "$ROOT/bundle/error" >&2; exit 1'
+    machine.command("sacctmgr", f"case $* in\n{GPUS_KNOWN}\n*list*) ;;\n*) {fails} ;;\nesac")
+    script = f"CLUSTER=Mine JOB_USER=ubuntu ACCOUNTING=local\n{REPORT}\nrun_step {step}"
+    said = machine.run(script, "runner", "files", "services", "database", step).stdout
+    (reported,) = [line for line in said.splitlines() if line.startswith("REPORTED")]
+    assert "sacctmgr: error: slurmdb_format_tres_str: no TRES known by type gres/gpu (log" in reported
+
+
 def test_shares_and_limits_are_set(machine: Machine) -> None:
     """A user who comes back may submit again."""
-    (machine.root / "bundle/users").write_text(USERS)
-    machine.command("sacctmgr")
-    done = machine.run("CLUSTER=Mine JOB_USER=ubuntu\nstep_user_limits", "runner", "user_limits")
+    done = limits(machine, GPUS_KNOWN)
     assert done.returncode == 0, done.stderr
     where = "sacctmgr -Q -i modify user where name"
     assert [call for call in machine.calls() if "modify" in call] == [
@@ -156,9 +202,7 @@ def test_shares_and_limits_are_set(machine: Machine) -> None:
 def test_slurm_refuses_new_jobs_of_a_removed_user(machine: Machine) -> None:
     """Slurm counts the user's jobs and the new one, and refuses more than MaxSubmitJobs (src/slurmctld/acct_policy.c).
     `-P` prints an empty line for the account itself."""
-    (machine.root / "bundle/users").write_text(USERS)
-    machine.command("sacctmgr", "case $* in *association*) printf '\\nubuntu\\nada\\nadam\\nben\\n' ;; esac")
-    done = machine.run("CLUSTER=Mine JOB_USER=ubuntu\nstep_user_limits", "runner", "user_limits")
+    done = limits(machine, f"{GPUS_KNOWN}\n*association*) printf '\\nubuntu\\nada\\nadam\\nben\\n' ;;")
     assert done.returncode == 0, done.stderr
     calls = machine.calls()
     assert "sacctmgr -Q -n -P list association cluster=mine account=users format=user" in calls

@@ -113,6 +113,12 @@ FAILURES = {
     "in a function of the step": ("step_x() { inner; }\ninner() {\n    ls /nowhere\n}", 3, "ls: cannot access"),
     "in another file": ("step_x() {\n    put_file </nowhere\n}", 2, "/nowhere: No such file"),
     "fail": ("step_x() {\n    fail 'no disk'\n}", 2, "no disk"),
+    "in a function with the runner's variables": (
+        "step_x() {\n    local name scratch status\n    fail 'no disk'\n}",
+        3,
+        "no disk",
+    ),
+    "in another with another name": ("step_x() {\n    local name=y\n    ls /nowhere\n}", 3, "ls: cannot access"),
     "the last line of many": ("step_x() {\n    printf 'first\\nlast\\n\\n' >&2\n    false\n}", 3, "last"),
     "nothing said": ("step_x() {\n    grep -q x /dev/null\n}", 2, "grep -q x /dev/null exited with status 1"),
     "a pipe": ("step_x() {\n    ls /nowhere | cat\n}", 2, "ls: cannot access"),
