@@ -225,7 +225,7 @@ class GpuCluster(cdk.Stack):
         values = {
             "HeadInstanceId": instance.instance_id,
             "HeadPrivateIp": instance.instance_private_ip,
-            "InstanceConnectEndpointId": self.network.endpoint.ref,
+            "InstanceConnectEndpointId": self.network.endpoint_id,
             "Zone": self._config.zone,
             "SsmPath": self._config.ssm_path,
             "BundleVersion": self.bundle.version,

@@ -27,8 +27,9 @@ class Network(Construct):
     """Nodes have only private addresses. They reach the internet through NAT or endpoints; users reach them through the
     Instance Connect Endpoint.
 
-    In an existing VPC only security groups, the private zone and that endpoint are created. Its owner provides the
-    subnet's route and the endpoints: AWS refuses a second endpoint with private DNS for a service.
+    In an existing VPC only security groups, the private zone and that endpoint are created. If the file names the VPC's
+    own endpoint, that one is used: AWS allows one for each VPC. The VPC's owner provides the subnet's route and the
+    endpoints of AWS's APIs: AWS refuses a second endpoint with private DNS for a service.
     """
 
     def __init__(self, scope: Construct, id_: str, *, config: ClusterConfig, availability_zone: str) -> None:
@@ -42,7 +43,9 @@ class Network(Construct):
         self.head = self._security_group("Head", "GpuCluster head node")
         self.compute = self._security_group("Compute", "GpuCluster compute nodes", allow_all_outbound=False)
         self._between_nodes()
-        self.endpoint = self._instance_connect_endpoint()
+        self.endpoint_id = config.network.connect_endpoint_id or self._instance_connect_endpoint()
+        if config.network.connect_security_group_id:
+            self._accept_ssh(config.network.connect_security_group_id)
         if config.network.internet == "none" and not self.exists:
             self.endpoints = Endpoints(
                 self,
@@ -122,12 +125,19 @@ class Network(Construct):
             description="EFA between nodes",
         )
 
-    def _instance_connect_endpoint(self) -> ec2.CfnInstanceConnectEndpoint:
+    def _accept_ssh(self, group_id: str) -> None:
+        """From an existing endpoint. Its group is not changed: CloudFormation would take its rule 0.0.0.0/0 away."""
+        group = ec2.SecurityGroup.from_security_group_id(self, "Endpoint", group_id, mutable=False)
+        for nodes in (self.head, self.compute):
+            nodes.add_ingress_rule(group, SSH, "SSH through the endpoint")
+
+    def _instance_connect_endpoint(self) -> str:
+        """The id of a new one."""
         group = self._security_group("Endpoint", "GpuCluster Instance Connect Endpoint", allow_all_outbound=False)
         for nodes in (self.head, self.compute):
             group.add_egress_rule(nodes, SSH, "SSH to nodes")
             nodes.add_ingress_rule(group, SSH, "SSH through the endpoint")
-        return ec2.CfnInstanceConnectEndpoint(
+        endpoint = ec2.CfnInstanceConnectEndpoint(
             self,
             "InstanceConnect",
             subnet_id=self.subnet.subnet_id,
@@ -135,3 +145,4 @@ class Network(Construct):
             preserve_client_ip=False,
             tags=[cdk.CfnTag(key="Name", value=self.zone.zone_name)],
         )
+        return endpoint.ref

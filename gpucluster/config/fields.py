@@ -289,6 +289,28 @@ SubnetId = Annotated[
         EC2_IDS,
     ),
 ]
+ConnectEndpointId = Annotated[
+    str,
+    form(
+        "connect-endpoint-id-form",
+        NETWORK,
+        "connect_endpoint_id",
+        r"eice-([0-9a-f]{8}|[0-9a-f]{17})",
+        "the id of an EC2 Instance Connect Endpoint (eice-…)",
+        EC2_IDS,
+    ),
+]
+SecurityGroupId = Annotated[
+    str,
+    form(
+        "security-group-id-form",
+        NETWORK,
+        "connect_security_group_id",
+        r"sg-([0-9a-f]{8}|[0-9a-f]{17})",
+        "a security group's id (sg-…)",
+        EC2_IDS,
+    ),
+]
 KmsKeyArn = Annotated[
     str,
     form(

@@ -14,6 +14,7 @@ from gpucluster.config.document import Document, Finding, Path
 from gpucluster.config.fields import (
     Amount,
     ClusterName,
+    ConnectEndpointId,
     Count,
     EmailAddress,
     Image,
@@ -25,6 +26,7 @@ from gpucluster.config.fields import (
     RegionName,
     ReservationId,
     S3Uri,
+    SecurityGroupId,
     ServersPlacementGroup,
     SnapshotId,
     SourceNetwork,
@@ -53,6 +55,8 @@ class Network(Section):
     vpc_cidr: VpcNetwork = "10.0.0.0/16"
     vpc_id: VpcId | None = None
     subnet_id: SubnetId | None = None
+    connect_endpoint_id: ConnectEndpointId | None = None
+    connect_security_group_id: SecurityGroupId | None = None
     ssh_from: tuple[SourceNetwork, ...] = ()
     internet: Annotated[
         Literal["nat", "none"], Limit("internet-mode", "AWS::EC2::NatGateway ConnectivityType: public")

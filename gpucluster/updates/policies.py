@@ -24,6 +24,7 @@ from gpucluster.updates import rules
 from gpucluster.updates.rules import NEW_CLUSTER, REPLACED_AS_FREE, Step
 
 _ELSEWHERE = refused("every node, the data volume and the file systems use this network", NEW_CLUSTER)
+_OTHER_DOOR = in_place("new SSH connections come through it; those through the former endpoint end")
 _LESS_DISK = refused("EBS cannot shrink a volume", f"keep the size; or {NEW_CLUSTER}")
 _MORE_DISK = in_place("the volume and /home grow while in use; the next growth is possible after six hours")
 _OTHER_CONTENT = refused(
@@ -45,6 +46,8 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "network.vpc_cidr": _ELSEWHERE,
     "network.vpc_id": _ELSEWHERE,
     "network.subnet_id": _ELSEWHERE,
+    "network.connect_endpoint_id": _OTHER_DOOR,
+    "network.connect_security_group_id": _OTHER_DOOR,
     "network.ssh_from": in_place("open connections stay open"),
     "network.internet": rules.internet,
     "head_node.instance_type": head_restarts("the head node stops and starts again; jobs wait for it for some minutes"),

@@ -53,6 +53,7 @@ STORAGE = ("beegfs.checks", "beegfs.jobs", "fsx.checks", "fsx.lifetime", "fsx.li
 
 ONLINE: tuple[str, ...] = (
     "online.buckets",
+    "online.connect",
     "online.costs",
     "online.databases",
     "online.exists",

@@ -61,6 +61,34 @@ def subnet_needs_zone(network: Network, path: Path, config: ClusterConfig) -> Fi
         )
 
 
+@validator(
+    "connect-endpoint-needs-vpc",
+    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/connect-with-ec2-instance-connect-endpoint.html: in the VPC",
+)
+def connect_endpoint_needs_vpc(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """connect_endpoint_id needs vpc_id: an endpoint reaches only its own VPC, and a new VPC has none."""
+    if network.connect_endpoint_id and not network.vpc_id:
+        yield Finding((*path, "connect_endpoint_id"), "network.vpc_id is required too", "set it to the endpoint's VPC")
+
+
+@validator("connect-endpoint-needs-group", "AWS::EC2::SecurityGroupIngress SourceSecurityGroupId")
+def connect_endpoint_needs_group(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """connect_endpoint_id and connect_security_group_id need each other: nodes accept SSH from the endpoint's group."""
+    if network.connect_endpoint_id and not network.connect_security_group_id:
+        yield Finding(
+            (*path, "connect_endpoint_id"),
+            "network.connect_security_group_id is required too",
+            "aws ec2 describe-instance-connect-endpoints --instance-connect-endpoint-ids "
+            f"{network.connect_endpoint_id} prints it",
+        )
+    if network.connect_security_group_id and not network.connect_endpoint_id:
+        yield Finding(
+            (*path, "connect_security_group_id"),
+            "network.connect_endpoint_id is required too",
+            "name the endpoint, or remove this key",
+        )
+
+
 @validator("vpc-new-or-existing", "AWS::EC2::VPC CidrBlock: it is set when a VPC is made")
 def vpc_new_or_existing(network: Network, path: Path, config: ClusterConfig) -> Findings:
     """vpc_cidr is for a new VPC: it cannot be combined with vpc_id."""

@@ -58,7 +58,8 @@ budget: {monthly_usd: 900000, email: a@example.com}
 """
 )
 SHARED = SMALL.replace("max_nodes: 4, placement_group: none", "max_nodes: 4") + "parameter_servers: {}\n"
-BASES = {"small": SMALL, "full": FULL, "shared": SHARED}
+EXISTING = SMALL + "network: {vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}\n"
+BASES = {"existing": EXISTING, "small": SMALL, "full": FULL, "shared": SHARED}
 
 HEAD = "AWS::EC2::Instance"
 DATA = (
@@ -114,6 +115,10 @@ def in_shared(old: str, new: str, effect: Effect, words: str, because: str = "",
     return Row("shared", old, new, effect, words, because, back)
 
 
+def in_existing(old: str, new: str, effect: Effect, words: str) -> Row:
+    return Row("existing", old, new, effect, words)
+
+
 NOTHING, IN_PLACE, NEW_NODES, DRAIN = Effect.NOTHING, Effect.IN_PLACE, Effect.NEW_NODES, Effect.DRAIN
 HEAD_RESTARTS, HEAD_REPLACED, REFUSED = Effect.HEAD_RESTARTS, Effect.HEAD_REPLACED, Effect.REFUSED
 
@@ -124,6 +129,7 @@ PLAIN = "- {mount: /plain, type: fsx-lustre, capacity_gib: 2400"
 BURST = FULL[FULL.index("  - {mount: /burst") : FULL.index("  - {mount: /ram")]
 THE_HEADS = "it is the head node's: CloudFormation knows of no file system"
 NEXT = "applies to the next file system"
+DOOR = "connect_endpoint_id: eice-0123456789abcdef0, connect_security_group_id: sg-0123456789abcdef0"
 NEW_VPC = "network: {vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}\nregion:"
 
 ROWS: dict[str, Row] = {
@@ -136,6 +142,8 @@ ROWS: dict[str, Row] = {
     "network.vpc_cidr": in_small("region:", "network: {vpc_cidr: 10.1.0.0/16}\nregion:", REFUSED, "10.1.0.0/16"),
     "network.vpc_id": in_small("region:", NEW_VPC, REFUSED, "null -> vpc-"),
     "network.subnet_id": in_small("region:", NEW_VPC, REFUSED, "null -> subnet-"),
+    "network.connect_endpoint_id": in_existing("network: {", f"network: {{{DOOR}, ", IN_PLACE, "null -> eice-"),
+    "network.connect_security_group_id": in_existing("network: {", f"network: {{{DOOR}, ", IN_PLACE, "null -> sg-"),
     "network.ssh_from": in_small("region:", "network: {ssh_from: [192.0.2.0/24]}\nregion:", IN_PLACE, "[] -> [192"),
     "network.internet": in_small("region:", "network: {internet: none}\nregion:", DRAIN, "nat -> none"),
     "network.internet again": in_small(

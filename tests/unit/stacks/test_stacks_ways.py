@@ -68,6 +68,20 @@ def test_everything_is_in_the_subnet_that_exists(template_of: Callable[[str], Te
     assert {each["AvailabilityZone"] for each in of_type(template, "AWS::EC2::Volume")} == {"eu-west-1a"}
 
 
+def test_the_endpoint_of_the_vpc_is_used_instead_of_a_new_one(template_of: Callable[[str], Template]) -> None:
+    """A VPC has one, so that two clusters share it: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/eice-quotas.html"""
+    endpoint, group = "eice-0123456789abcdef0", "sg-0123456789abcdef0"
+    door = f"connect_endpoint_id: {endpoint}, connect_security_group_id: {group}"
+    template = template_of(cluster(f"{{vpc_id: {VPC}, subnet_id: {SUBNET}, {door}}}"))
+    assert not of_type(template, "AWS::EC2::InstanceConnectEndpoint")
+    assert template["Outputs"]["InstanceConnectEndpointId"]["Value"] == endpoint
+    nodes = [group_of(template, f"GpuCluster {who}") for who in ("head node", "compute nodes")]
+    rules = [each for each in of_type(template, "AWS::EC2::SecurityGroupIngress") if each.get("FromPort") == 22]
+    assert [(each["GroupId"], each["SourceSecurityGroupId"]) for each in rules] == [(each, group) for each in nodes]
+    changed = of_type(template, "AWS::EC2::SecurityGroupEgress")
+    assert group not in [each["GroupId"] for each in changed], "CloudFormation would remove the group's default rule"
+
+
 def test_no_node_takes_a_public_address_from_a_subnet_that_gives_them(template_of: Callable[[str], Template]) -> None:
     """EC2 refuses the word beside several interfaces, and gives those no address by itself."""
     for found in of_type(template_of(EXISTING), "AWS::EC2::LaunchTemplate"):

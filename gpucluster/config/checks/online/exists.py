@@ -10,6 +10,7 @@ from gpucluster.config.checks.online.buckets import region_of, uris
 from gpucluster.config.checks.online.images import PUBLIC_PARAMETERS, amis_of, published_of
 from gpucluster.config.checks.online.reservations import groups_of
 from gpucluster.config.checks.online.things import (
+    CONNECT_ENDPOINT,
     GROUP,
     IMAGE,
     KEY,
@@ -85,6 +86,15 @@ KINDS = (
         lambda config: [(("network", "subnet_id"), config.network.subnet_id)],
         SUBNET.look_up,
         NOT_SEEN,
+    ),
+    Kind(
+        "connect-endpoint-exists",
+        "The named EC2 Instance Connect Endpoint exists",
+        "error InvalidInstanceConnectEndpointId.NotFound of EC2",
+        lambda config: [(("network", "connect_endpoint_id"), config.network.connect_endpoint_id)],
+        CONNECT_ENDPOINT.look_up,
+        NOT_SEEN,
+        "remove it and connect_security_group_id: the stack creates one",
     ),
     Kind(
         "zone-exists",

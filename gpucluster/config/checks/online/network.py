@@ -14,7 +14,6 @@ from gpucluster.config.validators import Findings, Validators
 validator = Validators("Existing network (asks AWS)", needs="aws")
 DNS = "https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/hosted-zone-private-considerations.html"
 SIZES = "https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html; error InsufficientFreeAddressesInSubnet"
-CONNECT = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/eice-quotas.html: one for each VPC"
 ENDPOINTS = "https://docs.aws.amazon.com/vpc/latest/privatelink/create-interface-endpoint.html: private DNS names"
 
 OTHER_ACCOUNTS = "https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/hosted-zone-private-associate-vpcs-different-accounts.html"
@@ -121,21 +120,6 @@ def vpc_has_no_zone_of_the_name(network: Network, path: Path, config: ClusterCon
             ("name",),
             f"{network.vpc_id} already has a private zone {config.zone}",
             "choose another name for the cluster",
-        )
-
-
-@validator("vpc-has-no-connect-endpoint", CONNECT)
-def vpc_has_no_connect_endpoint(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The VPC has no other EC2 Instance Connect Endpoint: a VPC can have only one."""
-    if not network.vpc_id or deployed(account, config):
-        return
-    filters = [{"Name": "vpc-id", "Values": [network.vpc_id]}]
-    found = account.ask("ec2", "describe_instance_connect_endpoints", Filters=filters)["InstanceConnectEndpoints"]
-    for name in (each["InstanceConnectEndpointId"] for each in found if each["VpcId"] == network.vpc_id):
-        yield Finding(
-            (*path, "vpc_id"),
-            f"{network.vpc_id} already has an Instance Connect Endpoint: {name}",
-            "use another VPC, or delete that endpoint if nobody needs it",
         )
 
 

@@ -47,6 +47,13 @@ RESERVATION = Thing(
     "CapacityReservations",
     ("InvalidCapacityReservationId",),
 )
+CONNECT_ENDPOINT = Thing(
+    "ec2",
+    "describe_instance_connect_endpoints",
+    "InstanceConnectEndpointIds",
+    "InstanceConnectEndpoints",
+    ("InvalidInstanceConnectEndpointId",),
+)
 KEY = Thing("kms", "describe_key", "KeyId", "KeyMetadata", ("NotFoundException",))
 POLICY = Thing("iam", "get_policy", "PolicyArn", "Policy", ("NoSuchEntity",))
 PARAMETER = Thing("ssm", "get_parameter", "Name", "Parameter", ("ParameterNotFound",))

@@ -46,17 +46,13 @@ def zones(name: str) -> Answers:
     return {"route53 list_hosted_zones_by_vpc": {"HostedZoneSummaries": [found], "MaxItems": "100"}}
 
 
-def endpoint() -> Answers:
-    found = {"InstanceConnectEndpointId": "eice-1", "VpcId": "vpc-11111111"}
-    return {"ec2 describe_instance_connect_endpoints": {"InstanceConnectEndpoints": [found]}}
-
-
 def subnet(**keys: Any) -> Answers:
     found = {
         "SubnetId": "subnet-11111111",
         "VpcId": "vpc-11111111",
         "AvailabilityZone": "us-east-1a",
         "AvailableIpAddressCount": 4091,
+        "CidrBlock": "10.0.16.0/20",
         **keys,
     }
     return {"ec2 describe_subnets": {"Subnets": [found]}}
@@ -162,22 +158,6 @@ CASES: dict[str, Online | list[Online]] = {
             says="vpc-11111111 already has a private zone gpucluster.internal",
             fails=zones("gpucluster.internal."),
             passes={**zones("gpucluster.internal."), **deployed("GpuCluster")},
-        ),
-    ],
-    "vpc-has-no-connect-endpoint": [
-        Online(
-            THERE,
-            key="network.vpc_id",
-            says="vpc-11111111 already has an Instance Connect Endpoint: eice-1",
-            fails=endpoint(),
-            passes={"ec2 describe_instance_connect_endpoints": {"InstanceConnectEndpoints": []}},
-        ),
-        Online(
-            THERE,
-            key="network.vpc_id",
-            says="vpc-11111111 already has an Instance Connect Endpoint: eice-1",
-            fails=endpoint(),
-            passes={**endpoint(), **deployed("GpuCluster")},
         ),
     ],
     "subnet-exists": Online(

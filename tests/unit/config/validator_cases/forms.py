@@ -11,6 +11,13 @@ def link(path: str) -> dict[str, object]:
     return storage("fsx-lustre", data_repositories=[{"path": path, "s3": "s3://my-bucket/data"}])
 
 
+DOOR = {
+    "vpc_id": "vpc-01234567",
+    "subnet_id": "subnet-01234567",
+    "connect_endpoint_id": "eice-0123456789abcdef0",
+    "connect_security_group_id": "sg-0123456789abcdef0",
+}
+
 CASES = {
     "network-form": [
         Case(
@@ -153,6 +160,18 @@ CASES = {
         passes=cluster(
             availability_zone="us-east-1a", network={"vpc_id": "vpc-01234567", "subnet_id": "subnet-01234567"}
         ),
+    ),
+    "connect-endpoint-id-form": Case(
+        fails=cluster(network={"connect_endpoint_id": "endpoint"}),
+        key="network.connect_endpoint_id",
+        says="must be the id of an EC2 Instance Connect Endpoint (eice-…), got 'endpoint'",
+        passes=cluster(availability_zone="us-east-1a", network=DOOR),
+    ),
+    "security-group-id-form": Case(
+        fails=cluster(network={"connect_security_group_id": "default"}),
+        key="network.connect_security_group_id",
+        says="must be a security group's id (sg-…), got 'default'",
+        passes=cluster(availability_zone="us-east-1a", network=DOOR),
     ),
     "kms-key-arn-form": Case(
         fails=cluster(security={"kms_key_arn": "alias/mine"}),

@@ -16,6 +16,9 @@ def existing(**keys: Any) -> dict[str, Any]:
     return cluster(availability_zone="us-east-1a", network={"vpc_id": VPC, "subnet_id": SUBNET, **keys})
 
 
+DOOR = {"connect_endpoint_id": "eice-0123456789abcdef0", "connect_security_group_id": "sg-0123456789abcdef0"}
+
+
 def closed(**keys: Any) -> dict[str, Any]:
     """Without internet, and with an image for it."""
     return cluster(**{"software": {"image": BAKED}, "network": {"internet": "none"}, **keys})
@@ -40,6 +43,21 @@ CASES = {
         says="availability_zone is required: the subnet's zone",
         passes=existing(),
     ),
+    "connect-endpoint-needs-vpc": Case(
+        fails=network(**DOOR),
+        key="network.connect_endpoint_id",
+        says="network.vpc_id is required too",
+        passes=existing(**DOOR),
+    ),
+    "connect-endpoint-needs-group": [
+        Case(
+            fails=existing(**{key: DOOR[key]}),
+            key=f"network.{key}",
+            says=f"network.{other} is required too",
+            passes=existing(**DOOR),
+        )
+        for key, other in zip(DOOR, reversed(DOOR), strict=True)
+    ],
     "vpc-new-or-existing": Case(
         fails=existing(vpc_cidr="10.0.0.0/16"),
         key="network.vpc_cidr",
