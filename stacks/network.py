@@ -84,6 +84,7 @@ class Network(Construct):
             subnet_type=ec2.SubnetType.PUBLIC,
             cidr_mask=min(network.prefixlen + 4, 28),
             reserved=not nat,
+            map_public_ip_on_launch=False if nat else None,  # nothing in it needs one: the NAT gateway has its own
         )
         private = ec2.SubnetConfiguration(
             name="Private",

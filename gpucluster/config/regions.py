@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-# The service endpoints of botocore 1.44: partitions and the prefixes of their regions.
+# The service endpoints of botocore 1.44: the prefixes of regions, their partition and the domain of its services.
 _PARTITIONS = (
-    ("cn-", "aws-cn"),
-    ("us-gov-", "aws-us-gov"),
-    ("eusc-", "aws-eusc"),
-    ("us-iso-", "aws-iso"),
-    ("us-isob-", "aws-iso-b"),
-    ("eu-isoe-", "aws-iso-e"),
-    ("us-isof-", "aws-iso-f"),
+    ("cn-", "aws-cn", "amazonaws.com.cn"),
+    ("us-gov-", "aws-us-gov", "amazonaws.com"),
+    ("eusc-", "aws-eusc", "amazonaws.eu"),
+    ("us-iso-", "aws-iso", "c2s.ic.gov"),
+    ("us-isob-", "aws-iso-b", "sc2s.sgov.gov"),
+    ("eu-isoe-", "aws-iso-e", "cloud.adc-e.uk"),
+    ("us-isof-", "aws-iso-f", "csp.hci.ic.gov"),
 )
 
 # fmt: off
@@ -28,4 +28,9 @@ WITHOUT_FSX = frozenset({"ap-southeast-6"})
 
 def partition_of(region: str) -> str:
     """The partition as in ARNs."""
-    return next((partition for prefix, partition in _PARTITIONS if region.startswith(prefix)), "aws")
+    return next((partition for prefix, partition, _ in _PARTITIONS if region.startswith(prefix)), "aws")
+
+
+def domain_of(region: str) -> str:
+    """The domain of the services in the region's partition, as in the names of some of them in policies."""
+    return next((domain for prefix, _, domain in _PARTITIONS if region.startswith(prefix)), "amazonaws.com")

@@ -44,6 +44,9 @@ class Validator(NamedTuple):
 class Unanswered(Exception):
     """AWS did not answer a validator's call: the rule is not checked, which is a warning."""
 
+    hint: str | None = None
+    """What it may mean, if the validator knows."""
+
 
 _all: dict[str, Validator] = {}
 VALIDATORS: Mapping[str, Validator] = MappingProxyType(_all)

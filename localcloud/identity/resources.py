@@ -41,7 +41,8 @@ def checks(call: Call, others: Mapping[str, Checker]) -> list[Check]:
     """`others`: checkers of services that are not in this file."""
     if checker := others.get(call.service) or _SERVICES.get(call.service):
         return list(checker(call))
-    return [Check(f"{_PREFIXES.get(call.service, call.service)}:{call.action}")]
+    action = _RENAMED.get((call.service, call.action), call.action)
+    return [Check(f"{_PREFIXES.get(call.service, call.service)}:{action}")]
 
 
 def _json(call: Call) -> dict[str, Any]:
@@ -51,6 +52,15 @@ def _json(call: Call) -> dict[str, Any]:
         return {}
     return body if isinstance(body, dict) else {}
 
+
+# Service Authorization Reference, AWS Budget Service: operations without a permission of their own
+_RENAMED = {
+    ("budgets", "DescribeBudget"): "ViewBudget",
+    ("budgets", "DescribeBudgets"): "ViewBudget",
+    ("budgets", "CreateBudget"): "ModifyBudget",
+    ("budgets", "UpdateBudget"): "ModifyBudget",
+    ("budgets", "DeleteBudget"): "ModifyBudget",
+}
 
 # operations of S3's API with another name in IAM
 _S3_ACTIONS = {

@@ -113,7 +113,7 @@ def findings(validator: Validator, config: ClusterConfig, *clients: Any) -> Iter
                 for finding in validator.rule(entry, *place, *clients):
                     yield finding._replace(level=validator.level, validator=validator.name)
             except Unanswered as reason:
-                yield Finding(path, f"{UNCHECKED}: {reason}", None, "warning", validator=validator.name)
+                yield Finding(path, f"{UNCHECKED}: {reason}", reason.hint, "warning", validator=validator.name)
 
 
 def _needing(needs: str) -> list[Validator]:

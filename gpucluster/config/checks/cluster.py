@@ -80,6 +80,22 @@ def zone_of_region(config: ClusterConfig) -> Findings:
 
 
 @validator(
+    "zone-is-no-local-zone",
+    "https://aws.amazon.com/about-aws/global-infrastructure/localzones/features/: what each Local Zone has",
+    level="warning",
+)
+def zone_is_no_local_zone(config: ClusterConfig) -> Findings:
+    """availability_zone is no Local Zone: each has a part of AWS's services, and GpuCluster was not made for them."""
+    zone = config.availability_zone or ""
+    if re.fullmatch(re.escape(config.region) + r"-[a-z]{3}-[0-9]+[a-z]", zone):
+        yield Finding(
+            ("availability_zone",),
+            f"{zone} is a Local Zone: it may lack NAT gateways, Instance Connect Endpoints, gp3 volumes or EFA",
+            f"use a zone such as {config.region}a, or compare with AWS's list of the Local Zones' features",
+        )
+
+
+@validator(
     "zone-by-name",
     "AWS::EC2::Subnet AvailabilityZone: a zone's name; its id has a property of its own, AvailabilityZoneId",
 )

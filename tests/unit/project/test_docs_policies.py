@@ -24,10 +24,23 @@ ROOT = Path(__file__).resolve().parents[3]
 SOURCES = sorted((ROOT / "gpucluster").rglob("*.py"))
 PREFIXES = {"service-quotas": "servicequotas"}
 # IAM's names where they are not the operation's: Service Authorization Reference, Amazon S3.
-ACTIONS = {"s3:HeadBucket": "s3:ListBucket"}
+ACTIONS = {"s3:HeadBucket": "s3:ListBucket", "budgets:DescribeBudgets": "budgets:ViewBudget"}
 # The services of `Deployment.clients` and of the online checks.
 SERVICES = (
-    *("budgets", "ce", "cloudformation", "ec2", "ec2-instance-connect", "fsx", "iam", "kms", "rds", "route53", "s3"),
+    *(
+        "budgets",
+        "ce",
+        "cloudformation",
+        "cloudwatch",
+        "ec2",
+        "ec2-instance-connect",
+        "fsx",
+        "iam",
+        "kms",
+        "rds",
+        "route53",
+        "s3",
+    ),
     *("service-quotas", "ssm", "sts"),
 )
 NAMED = re.compile(r"""\("([a-z0-9-]+)",\s*"([a-z]+_[a-z0-9_]+)\"""")

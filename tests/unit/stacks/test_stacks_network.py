@@ -76,13 +76,13 @@ def test_the_endpoint_is_in_the_private_subnet_of_its_group(template: Template) 
 
 
 def test_no_machine_gets_a_public_address(template: Template) -> None:
-    public = {
-        logical_id
-        for logical_id, found in template["Resources"].items()
-        if found["Type"] == "AWS::EC2::Subnet" and found["Properties"].get("MapPublicIpOnLaunch")
-    }
-    assert len(public) == 1
-    assert of_type(template, "AWS::EC2::Instance")[0]["SubnetId"]["Ref"] not in public
+    """Nor does the public subnet give one (Security Hub's control EC2.15): the NAT gateway has its own."""
+    subnets = {name: found for name, found in template["Resources"].items() if found["Type"] == "AWS::EC2::Subnet"}
+    assert not [name for name, found in subnets.items() if found["Properties"].get("MapPublicIpOnLaunch")]
+    (gateway,) = (found for found in of_type(template, "AWS::EC2::Route") if "GatewayId" in found)
+    associations = of_type(template, "AWS::EC2::SubnetRouteTableAssociation")
+    public = [each["SubnetId"]["Ref"] for each in associations if each["RouteTableId"] == gateway["RouteTableId"]]
+    assert len(public) == 1 and of_type(template, "AWS::EC2::Instance")[0]["SubnetId"]["Ref"] not in public
     (nat,) = of_type(template, "AWS::EC2::NatGateway")
     assert nat["SubnetId"]["Ref"] in public
 

@@ -9,11 +9,15 @@ from gpucluster.config.checks.online.account import Account, Answer
 from gpucluster.config.checks.online.things import KEY
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Security
+from gpucluster.config.regions import domain_of
 from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("Key and boundary (asks AWS)", needs="aws")
 METADATA = "https://docs.aws.amazon.com/kms/latest/APIReference/API_KeyMetadata.html"
-LOGS = "https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html: key policy"
+LOGS = (
+    "https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html: key policy; "
+    "https://github.com/aws/aws-cdk/blob/main/packages/aws-cdk-lib/region-info/lib/default.ts: logs.REGION.DOMAIN"
+)
 
 AWS_EBS_KEY = "alias/aws/ebs"
 """The response of GetEbsDefaultKmsKeyId for an unchanged default; otherwise it is a key's ARN."""
@@ -62,7 +66,9 @@ def kms_key_is_yours(security: Security, path: Path, config: ClusterConfig, acco
 @validator("kms-key-admits-logs", LOGS)
 def kms_key_admits_logs(security: Security, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The KMS key's policy lets CloudWatch Logs use it: otherwise no log group can be created with it."""
-    yield from _not_admitted(security, path, account, f"logs.{config.region}.amazonaws.com", "logs.amazonaws.com")
+    domains = dict.fromkeys((domain_of(config.region), "amazonaws.com"))
+    regional = [f"logs.{config.region}.{domain}" for domain in domains]
+    yield from _not_admitted(security, path, account, *regional, *(f"logs.{domain}" for domain in domains))
 
 
 @validator(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from math import ceil
 
 from gpucluster.config.checks.online.account import Account, deployed, zone
@@ -61,6 +62,28 @@ def quota_vcpus(config: ClusterConfig, account: Account) -> Findings:
 def quota_vcpus_for_all(config: ClusterConfig, account: Account) -> Findings:
     """The account's vCPU quotas, on demand and spot, allow max_nodes of each partition."""
     yield from _too_few(config, account, lambda nodes: nodes.most, "with max_nodes")
+
+
+@validator(
+    "quota-vcpus-left",
+    "https://docs.aws.amazon.com/servicequotas/2019-06-24/apireference/API_MetricInfo.html: UsageMetric; "
+    "https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch-Quotas-Visualize-Alarms.html",
+    level="warning",
+)
+def quota_vcpus_left(config: ClusterConfig, account: Account) -> Findings:
+    """What the account's other instances leave of the vCPU quotas allows min_nodes and one node of each partition."""
+    if deployed(account, config):  # its own nodes are among those that run
+        return
+    for code, group in _by_quota(config).items():
+        had, used = _quota(account, "ec2", code), _used(account, "ec2", code)
+        wanted = sum(max(nodes.always, 1) * nodes.vcpus for nodes in group)
+        if wanted <= had < wanted + used:
+            largest = max(group, key=lambda nodes: max(nodes.always, 1) * nodes.vcpus)
+            yield Finding(
+                largest.path,
+                f"at least {wanted} vCPUs are needed, but other instances use {used:g} of the quota of {had:g}",
+                _ask_for("ec2", code, wanted + used),
+            )
 
 
 @validator(
@@ -187,6 +210,26 @@ def _full(account: Account, service: str, code: str, taken: int, what: str, path
 def _quota(account: Account, service: str, code: str) -> float:
     answer = account.ask("service-quotas", "get_service_quota", ServiceCode=service, QuotaCode=code)
     return float(answer["Quota"]["Value"])
+
+
+def _used(account: Account, service: str, code: str) -> float:
+    """The most of a quota that was in use in the last hour. 0 if AWS does not count it."""
+    answer = account.ask("service-quotas", "get_service_quota", ServiceCode=service, QuotaCode=code)
+    metric = answer["Quota"].get("UsageMetric")
+    if not metric:
+        return 0.0
+    now, statistic = datetime.now(UTC), metric.get("MetricStatisticRecommendation", "Maximum")
+    asked = {
+        "Namespace": metric["MetricNamespace"],
+        "MetricName": metric["MetricName"],
+        "Dimensions": [{"Name": name, "Value": value} for name, value in metric.get("MetricDimensions", {}).items()],
+        "StartTime": (now - timedelta(hours=1)).isoformat(timespec="seconds"),
+        "EndTime": now.isoformat(timespec="seconds"),
+        "Period": 300,
+        "Statistics": [statistic],
+    }
+    points = account.ask("cloudwatch", "get_metric_statistics", **asked)["Datapoints"]
+    return max((float(point[statistic]) for point in points), default=0.0)
 
 
 def _ask_for(service: str, code: str, value: float) -> str:

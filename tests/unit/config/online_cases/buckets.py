@@ -64,6 +64,13 @@ CASES: dict[str, Online | list[Online]] = {
             )
         ),
     ],
+    "budgets-open": Online(
+        cluster(budget={"monthly_usd": 5000, "email": "a@example.org"}),
+        key="budget",
+        says="could not be checked: budgets DescribeBudgets: AccessDeniedException",
+        fails={"budgets describe_budgets": "AccessDeniedException"},
+        passes={"budgets describe_budgets": {"Budgets": []}},
+    ),
     "budget-tag-active": Online(
         cluster(budget={"monthly_usd": 5000, "email": "a@example.org"}),
         key="budget",

@@ -5,9 +5,11 @@ from typing import Any
 
 from validator_cases.case import cluster
 
+from gpucluster.config.regions import partition_of
 from online_cases.case import Answers, Online
 
 KEYED = cluster(security={"kms_key_arn": "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"})
+KEY_OF = "123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 OWN_KEY = "arn:aws:kms:us-east-1:123456789012:key/0ea3fef3-80a7-4778-9d8c-1c0c6EXAMPLE"
 BOUNDED = cluster(security={"permissions_boundary_arn": "arn:aws:iam::123456789012:policy/boundary"})
 
@@ -64,13 +66,24 @@ CASES: dict[str, Online | list[Online]] = {
         fails=key(KeyManager="AWS"),
         passes=key(KeyManager="CUSTOMER"),
     ),
-    "kms-key-admits-logs": Online(
-        KEYED,
-        key="security.kms_key_arn",
-        says="the key's policy does not name logs.us-east-1.amazonaws.com",
-        fails=policy("ec2.amazonaws.com"),
-        passes=policy("logs.us-east-1.amazonaws.com"),
-    ),
+    "kms-key-admits-logs": [
+        Online(
+            cluster(region=region, security={"kms_key_arn": f"arn:{partition_of(region)}:kms:{region}:{KEY_OF}"}),
+            key="security.kms_key_arn",
+            says=f"the key's policy does not name logs.{region}.{domain}",
+            fails=policy(fails),
+            passes=policy(passes),
+        )
+        for region, domain, fails, passes in (
+            ("us-east-1", "amazonaws.com", "ec2.amazonaws.com", "logs.us-east-1.amazonaws.com"),
+            ("us-east-1", "amazonaws.com", "logs.us-east-2.amazonaws.com", "logs.amazonaws.com"),
+            ("us-east-1", "amazonaws.com", "logs.us-east-1.amazonaws.com.cn", "logs.us-east-1.amazonaws.com"),
+            ("cn-north-1", "amazonaws.com.cn", "ec2.amazonaws.com.cn", "logs.cn-north-1.amazonaws.com.cn"),
+            ("cn-north-1", "amazonaws.com.cn", "logs.cn-northwest-1.amazonaws.com.cn", "logs.amazonaws.com.cn"),
+            ("cn-northwest-1", "amazonaws.com.cn", "ec2.amazonaws.com", "logs.cn-northwest-1.amazonaws.com"),
+            ("us-gov-west-1", "amazonaws.com", "ec2.amazonaws.com", "logs.us-gov-west-1.amazonaws.com"),
+        )
+    ],
     "boundary-exists": Online(
         BOUNDED,
         key="security.permissions_boundary_arn",

@@ -19,6 +19,22 @@ IN_ANOTHER_ZONE: Answers = {
     "ec2 describe_subnets": {"Subnets": [{"SubnetId": "subnet-1", "AvailabilityZone": "us-east-1b"}]}
 }
 
+
+def counted(value: float) -> Answers:
+    """The UsageMetric of L-417A185B, as in the AWS CLI's examples of get-service-quota for L-1216C47A."""
+    metric = {
+        "MetricNamespace": "AWS/Usage",
+        "MetricName": "ResourceCount",
+        "MetricDimensions": {"Class": "P/OnDemand", "Resource": "vCPU", "Service": "EC2", "Type": "Resource"},
+        "MetricStatisticRecommendation": "Maximum",
+    }
+    return {"service-quotas get_service_quota": {"Quota": {"Value": value, "UsageMetric": metric}}}
+
+
+def used(*vcpus: float) -> Answers:
+    return {"cloudwatch get_metric_statistics": {"Datapoints": [{"Maximum": each} for each in vcpus]}}
+
+
 CASES: dict[str, Online | list[Online]] = {
     "quota-vcpus": [
         Online(
@@ -51,6 +67,22 @@ CASES: dict[str, Online | list[Online]] = {
             fails=quota(48),
             passes=quota(384),
         ),
+    ],
+    "quota-vcpus-left": [
+        Online(
+            partition(min_nodes=2),
+            key="partitions[0].max_nodes",
+            says="at least 192 vCPUs are needed, but other instances use 96 of the quota of 256",
+            fails={**counted(256), **used(24, 96, 48)},
+            passes=passes,
+        )
+        for passes in (
+            {**counted(256), **used(64)},
+            {**counted(256), **used()},
+            {**counted(100), **used(90)},
+            quota(256),
+            {**counted(256), **used(96), **deployed("GpuCluster")},
+        )
     ],
     "quota-disks": Online(
         partition(max_nodes=1000),

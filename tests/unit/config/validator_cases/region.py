@@ -21,6 +21,13 @@ CASES = {
         says="must be an availability zone of us-east-1, such as us-east-1a, got 'us-west-2a'",
         passes=cluster(availability_zone="us-east-1-bos-1a"),
     ),
+    "zone-is-no-local-zone": Case(
+        fails=cluster(availability_zone="us-east-1-bos-1a"),
+        key="availability_zone",
+        says="us-east-1-bos-1a is a Local Zone: it may lack NAT gateways, Instance Connect Endpoints, gp3 volumes "
+        "or EFA",
+        passes=cluster(availability_zone="us-east-1a"),
+    ),
     "zone-by-name": Case(
         fails=cluster(availability_zone="use1-az4"),
         key="availability_zone",
