@@ -1,12 +1,16 @@
 """Rules about the cluster as a whole against the limits of Slurm and CloudFormation.
 
-The estimate of the template's size is an upper bound. A test compares it with a synthesized template.
+The estimates of the template's resources and size are upper bounds. A test compares them with synthesized templates.
 """
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig, Partition
+from gpucluster.config.storage import DataRepository, Efs, FsxLustre, Mount
 from gpucluster.config.validators import Findings, Validators
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType, efa_layout
 
@@ -17,7 +21,7 @@ SLURM_NODES = 65_536
 STACK_RESOURCES = 500
 TEMPLATE_BYTES = 1_000_000
 
-# Everything except partitions: the largest example's count, plus a tenth.
+# Everything except partitions and further file systems: the largest example's count, plus a tenth.
 OTHER_RESOURCES = 130
 OTHER_BYTES = 110_000
 # A partition has a placement group, a parameter, and a launch template with the interfaces for each type.
@@ -25,6 +29,11 @@ PARTITION_RESOURCES = 2
 PARTITION_BYTES = 900
 LAUNCH_TEMPLATE_BYTES = 4_600
 INTERFACE_BYTES = 220
+# A file system has security groups with their rules, mount targets or alarms, and a parameter.
+MOUNTS: dict[type[Mount], tuple[int, int]] = {FsxLustre: (21, 14_500), Efs: (6, 4_500)}
+"""Resources and bytes. Other kinds make none of their own, or may be there only once."""
+REPOSITORY_RESOURCES = 1
+REPOSITORY_BYTES = 700
 
 CLOUDFORMATION = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html"
 
@@ -45,37 +54,79 @@ def cluster_node_count(config: ClusterConfig) -> Findings:
 
 @validator("template-resources", f"{CLOUDFORMATION}: 500 resources in a template")
 def template_resources(config: ClusterConfig) -> Findings:
-    """The cluster's template has at most 500 resources: two for each partition, one for each type in it."""
-    resources = estimated_resources(config)
+    """The cluster's template has at most 500 resources: two for each partition, one for each type in it, and up to 29
+    for each file system."""
+    shares = _resources(config)
+    resources = OTHER_RESOURCES + sum(shares.values())
     if resources > STACK_RESOURCES:
-        yield Finding(
-            ("partitions",),
-            f"make about {resources} resources; a CloudFormation template has {STACK_RESOURCES} at most",
-            "fewer partitions, or fewer types in each, or a second cluster",
+        yield _too_large(
+            shares, f"make about {resources} resources; a CloudFormation template has {STACK_RESOURCES} at most"
         )
 
 
 @validator("template-size", f"{CLOUDFORMATION}: 1 MB for a template in S3")
 def template_size(config: ClusterConfig) -> Findings:
-    """The cluster's template has at most 1 MB: types with many EFA interfaces have large launch templates."""
-    size = estimated_bytes(config)
+    """The cluster's template has at most 1 MB: types with many EFA interfaces have large launch templates, and the
+    template has a copy of the cluster file, with the users' public keys."""
+    shares = _bytes(config)
+    size = OTHER_BYTES + sum(shares.values())
     if size > TEMPLATE_BYTES:
-        yield Finding(
-            ("partitions",),
-            f"make a template of about {size // 1000} KB; CloudFormation takes {TEMPLATE_BYTES // 1000}",
-            "fewer partitions, or fewer types in each, or a second cluster",
+        yield _too_large(
+            shares, f"make a template of about {size // 1000} KB; CloudFormation takes {TEMPLATE_BYTES // 1000}"
         )
+
+
+_SMALLER = {
+    "partitions": "fewer partitions, or fewer types in each, or a second cluster",
+    "storage": "fewer file systems, or a second cluster",
+    "users": "shorter keys: an ssh-ed25519 key has 80 characters, an RSA key of 4096 bits 720; or fewer users",
+}
+
+
+def _too_large(shares: dict[str, int], message: str) -> Finding:
+    """At the key that takes most."""
+    key = max(shares, key=lambda each: shares[each])
+    return Finding((key,), message, _SMALLER.get(key, "shorten it"))
 
 
 def estimated_resources(config: ClusterConfig) -> int:
     """At most so many."""
-    each = [PARTITION_RESOURCES + len(partition.instance_types) for partition in config.partitions]
-    return OTHER_RESOURCES + sum(each)
+    return OTHER_RESOURCES + sum(_resources(config).values())
 
 
 def estimated_bytes(config: ClusterConfig) -> int:
     """At most so many."""
-    return OTHER_BYTES + sum(map(_partition_bytes, config.partitions))
+    return OTHER_BYTES + sum(_bytes(config).values())
+
+
+def _resources(config: ClusterConfig) -> dict[str, int]:
+    """By the key that makes them."""
+    partitions = (PARTITION_RESOURCES + len(each.instance_types) for each in config.partitions)
+    repositories = REPOSITORY_RESOURCES * len(_repositories(config))
+    return {
+        "partitions": sum(partitions),
+        "storage": repositories + sum(MOUNTS.get(type(each), (0, 0))[0] for each in config.storage),
+    }
+
+
+def _bytes(config: ClusterConfig) -> dict[str, int]:
+    """By the key that makes them: its copy in the template, and its resources."""
+    made = {
+        "partitions": sum(map(_partition_bytes, config.partitions)),
+        "storage": REPOSITORY_BYTES * len(_repositories(config))
+        + sum(MOUNTS.get(type(each), (0, 0))[1] for each in config.storage),
+    }
+    return {key: size + made.get(key, 0) for key, size in _recorded(config).items()}
+
+
+def _recorded(config: ClusterConfig) -> dict[str, int]:
+    """The bytes of each key in the template's metadata (gpucluster/updates/record.py): JSON in a string."""
+    values: dict[str, Any] = config.model_dump(mode="json", by_alias=True, warnings=False, fallback=str)
+    return {key: len(json.dumps(json.dumps({key: value}, separators=(",", ":")))) for key, value in values.items()}
+
+
+def _repositories(config: ClusterConfig) -> list[DataRepository]:
+    return [each for mount in config.storage if isinstance(mount, FsxLustre) for each in mount.data_repositories]
 
 
 def _partition_bytes(partition: Partition) -> int:

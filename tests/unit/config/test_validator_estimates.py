@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator
+from hashlib import sha512
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from gpucluster.config.checks.limits import (
     estimated_resources,
 )
 from gpucluster.config.checks.partitions import PARAMETER_BYTES, TEMPLATE_BYTES
+from gpucluster.errors import ConfigError
 
 LONGEST_CLUSTER = "A-Cluster-With-The-Longest-Name-It-Takes"
 LONGEST_PARTITION = "the-longest-of-names"
@@ -33,7 +36,8 @@ def many(count: int, *types: str) -> str:
 
 
 def size(template: dict[str, Any]) -> int:
-    return len(json.dumps(template))
+    """As CDK writes it: with suppress_template_indentation, JSON.stringify without blanks, in UTF-8."""
+    return len(json.dumps(template, separators=(",", ":"), ensure_ascii=False).encode())
 
 
 @pytest.mark.parametrize("types", [["p5.48xlarge"], ["g5.xlarge", "g5.2xlarge", "g5.4xlarge"]], ids=len)
@@ -96,3 +100,54 @@ def test_no_allowed_name_collides_with_the_stacks() -> None:
     template = synthesize(json.dumps({"name": "a", "region": "us-east-1", "partitions": partitions}))
     kinds = [resource["Type"] for resource in template["Resources"].values()]
     assert kinds.count("AWS::EC2::LaunchTemplate") == len(names)
+
+
+def rsa_key(number: int) -> str:
+    """The line of a public key of 4096 bits, as ssh-keygen writes it: RFC 4253, section 6.6."""
+    modulus = b"\0" + bytes([200]) + sha512(str(number).encode()).digest() * 7 + b"\1" * 63
+    fields = (b"ssh-rsa", b"\1\0\1", modulus)
+    blob = b"".join(len(each).to_bytes(4, "big") + each for each in fields)
+    return f"ssh-rsa {b64encode(blob).decode()} user{number}@laptop"
+
+
+def with_users(count: int) -> str:
+    users = [{"name": f"user{number}", "uid": 2000 + number, "public_key": rsa_key(number)} for number in range(count)]
+    partitions = [{"name": "train", "instance_types": ["g5.xlarge"], "max_nodes": 1}]
+    return json.dumps({"name": "many", "region": "us-east-1", "partitions": partitions, "users": users})
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_the_copy_of_the_users_is_part_of_the_estimate(count: int) -> None:
+    text = with_users(count)
+    template = synthesize(text)
+    estimate, written = estimated_bytes(loads(text)), size(template)
+    assert written <= estimate <= written + OTHER_BYTES
+
+
+def test_users_whose_keys_fill_the_template_are_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        loads(with_users(1500))
+    assert [(problem.key, problem.validator) for problem in caught.value.problems] == [("users", "template-size")]
+
+
+@pytest.mark.parametrize(
+    ("count", "entry"),
+    [
+        (1, {"type": "efs"}),
+        (12, {"type": "efs"}),
+        (1, {"type": "fsx-lustre", "capacity_gib": 1200}),
+        (8, {"type": "fsx-lustre", "capacity_gib": 1200, "deployment": "persistent-2"}),
+    ],
+)
+def test_file_systems_are_no_larger_than_estimated(count: int, entry: dict[str, Any]) -> None:
+    repositories = [{"path": f"/folder{n}", "s3": f"s3://a-bucket-with-a-long-name-{n}/a/prefix"} for n in range(8)]
+    extra = {"data_repositories": repositories} if "deployment" in entry else {}
+    storage = [{"mount": f"/data/number-{n}", **entry, **extra} for n in range(count)]
+    partitions = [{"name": "train", "instance_types": ["g5.xlarge"], "max_nodes": 1}]
+    text = json.dumps({"name": LONGEST_CLUSTER, "region": "us-east-1", "partitions": partitions, "storage": storage})
+    template, bare = synthesize(text), synthesize(many(1, "g5.xlarge"))
+    config, alone = loads(text), loads(many(1, "g5.xlarge"))
+    added = len(template["Resources"]) - len(bare["Resources"])
+    assert added <= estimated_resources(config) - estimated_resources(alone) <= added + 3 * count
+    grown = size(template) - size(bare)
+    assert grown <= estimated_bytes(config) - estimated_bytes(alone) <= 1.3 * grown
