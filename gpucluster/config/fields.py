@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv4Network
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from gpucluster.config.value_checks import field, form, matching, refuse
 from gpucluster.hardware.instances import INSTANCE_TYPES
@@ -229,8 +229,24 @@ Image = Annotated[
         f"error InvalidAMIID.Malformed of EC2 RunInstances; {EC2_IDS}",
     ),
 ]
+
+
+def _no_boolean(own: str) -> BeforeValidator:
+    """For placement_group: in quotes, `false` would be a group's name."""
+
+    def check(value: Any) -> Any:
+        if value is None or isinstance(value, bool):
+            got = "nothing" if value is None else str(value).lower()
+            message = f"must be {own}, none or the name of a placement group, got {got}"
+            raise refuse(message, f"write {own if value else 'none'}")
+        return value
+
+    return BeforeValidator(check)
+
+
 PlacementGroup = Annotated[
     str,
+    _no_boolean("cluster"),
     form(
         "placement-group-form",
         PLACEMENT,
@@ -243,6 +259,7 @@ PlacementGroup = Annotated[
 ]
 ServersPlacementGroup = Annotated[
     str,
+    _no_boolean("shared"),
     form(
         "servers-group-form",
         PLACEMENT,

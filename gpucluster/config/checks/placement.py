@@ -34,7 +34,8 @@ def not_a_strategy(nodes: Partition | ParameterServers, path: Path, config: Clus
     "error InvalidPlacementGroup.Unknown of EC2 RunInstances: at the first job, not at the deployment",
 )
 def not_misspelt(nodes: Partition | ParameterServers, path: Path, config: ClusterConfig) -> Findings:
-    """A placement group's name is not a misspelt cluster, none or (for parameter servers) shared."""
+    """A placement group's name is not a misspelt cluster, none or (for parameter servers) shared, nor a word such as
+    off."""
     meant = _nearly(nodes.placement_group, (nodes.own_group, "none"))
     if meant:
         yield Finding(
@@ -67,9 +68,17 @@ def _makes_group(nodes: Partition | ParameterServers, config: ClusterConfig) -> 
     return any(each.placement_group == each.own_group and each.purchase in ("on-demand", "spot") for each in partitions)
 
 
-def _nearly(group: str, words: tuple[str, ...]) -> str | None:
-    """The value that was probably meant. `cluster-1` and `my-cluster` are names; a misspelt value has only letters and
-    about the same length."""
+OFF = ("off", "no", "false", "disabled", "disable", "never", "null", "nil", "empty", "0")
+ON = ("on", "yes", "true", "enabled", "enable", "auto", "automatic", "default", "new", "1")
+"""Values that other keys or other tools take: ParallelCluster has Enabled: true or false."""
+
+
+def _nearly(group: str, words: tuple[str, str]) -> str | None:
+    """The value that was probably meant: `words` are those for a group of the stack, and for none. `cluster-1` and
+    `my-cluster` are names; a misspelt value has only letters and about the same length."""
+    own, none = words
+    if group.lower() in (*ON, *OFF):
+        return own if group.lower() in ON else none
     if group in words or not group.isalpha():
         return None
     return next((word for word in near(group, words) if abs(len(word) - len(group)) <= 1), None)

@@ -192,3 +192,23 @@ def test_a_check_names_the_kinds_of_its_entries_by_types_or_by_their_names(annot
 
     check.__annotations__["entry"] = annotation
     assert validators._entries(check) == (Efs, FsxLustre)
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"), [("off", "none"), ("disabled", "none"), ("yes", "cluster"), ("auto", "cluster")]
+)
+def test_a_word_that_switches_is_no_placement_group(value: str, meant: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loads(BASE.replace("max_nodes: 8", f"max_nodes: 8, placement_group: {value}"))
+    assert [problem.hint for problem in caught.value.problems] == [f"did you mean {meant!r}?"]
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"), [("false", "write none"), ("true", "write cluster"), ("null", "write none")]
+)
+def test_a_boolean_is_no_placement_group(value: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loads(BASE.replace("max_nodes: 8", f"max_nodes: 8, placement_group: {value}"))
+    assert [(problem.message, problem.hint) for problem in caught.value.problems] == [
+        (f"must be cluster, none or the name of a placement group, got {'nothing' if value == 'null' else value}", hint)
+    ]

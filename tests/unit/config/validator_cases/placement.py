@@ -27,6 +27,15 @@ CASES = {
             )
             for typo, name in (("Cluser", "my-cluster"), ("None", "cluster-1"))
         ),
+        *(
+            Case(
+                fails=partition(placement_group=word),
+                key="partitions[0].placement_group",
+                says=f"{word!r} would be taken for the name of a group that exists",
+                passes=partition(placement_group=f"{word}-1"),
+            )
+            for word in ("off", "Disabled", "auto", "yes", "default", "false")
+        ),
         Case(
             fails=cluster(parameter_servers={"placement_group": "share"}),
             key="parameter_servers.placement_group",
