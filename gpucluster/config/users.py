@@ -5,8 +5,10 @@ from typing import Annotated, ClassVar
 from zlib import crc32
 
 from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from gpucluster.config.fields import Count
+from gpucluster.config.invisible import name_of as invisible_name
 from gpucluster.config.limits import Limit
 from gpucluster.config.section import Section
 from gpucluster.config.value_checks import field, form, refuse
@@ -23,12 +25,47 @@ def _public_key(value: str) -> str:
         raise refuse("is a private key, which must stay secret", "write the line of the .pub file beside it")
     if re.match(r"[~./]\S*$", value):
         raise refuse(f"must be a public SSH key, got the path {value!r}", "write the line that this file contains")
-    if not value.isprintable() or not _is_key(value):
-        raise refuse(
-            f"must be a public SSH key such as ssh-ed25519 AAAA…, got {_short(value)}",
-            "`ssh-keygen -t ed25519` makes a key; write the line of its .pub file",
+    line = value.strip()  # a block scalar (|) ends in a newline
+    if not line.isprintable() or not _is_key(line):
+        raise _refused(line)
+    return line
+
+
+def _refused(value: str) -> PydanticCustomError:
+    """Names what is wrong with a text that is nearly a key."""
+    lines = [line.strip() for line in value.splitlines() if line.strip()]
+    if "BEGIN" in value:
+        import_it = "`ssh-keygen -i -f FILE` prints it as one line; for a PEM file, `ssh-keygen -i -m PKCS8 -f FILE`"
+        return refuse(f"must be a line as in a .pub file of OpenSSH, got {_short(lines[0])}", import_it)
+    if len(lines) > 1:
+        return _several(lines)
+    if strange := next((index for index, each in enumerate(value) if not each.isprintable()), None):
+        what = f"its character {strange + 1} is invisible: {invisible_name(value[strange])}"
+        return refuse(f"must be a public SSH key, got {_short(value)}", f"{what}; remove it")
+    words = value.split()
+    first = next((index for index, word in enumerate(words) if _TYPE.match(word)), None)
+    if first and _is_key(" ".join(words[first:])):
+        return refuse(f"must begin with the key's type, such as ssh-ed25519, got {_short(value)}", "write no options")
+    hint = "`ssh-keygen -t ed25519` makes a key; write the line of its .pub file"
+    if first == 0:
+        hint = (
+            f"what follows {words[0]} is cut off, or a character of it is wrong: copy the line of the .pub file again"
         )
-    return value
+    return refuse(f"must be a public SSH key such as ssh-ed25519 AAAA…, got {_short(value)}", hint)
+
+
+def _several(lines: list[str]) -> PydanticCustomError:
+    keys = [line for line in lines if _is_key(line)]
+    if len(keys) > 1:
+        return refuse(f"must be one public SSH key, got {len(keys)}", "a user has one key: write one line")
+    if not keys and _is_key("".join(lines)):
+        return refuse(f"must be one line, got a key that is broken into {len(lines)}", "write it in one line")
+    hint = f"write only the line {_short(keys[0])}" if keys else "write the line of the .pub file, as one line"
+    return refuse(f"must be one line, a public SSH key, got {len(lines)} lines", hint)
+
+
+_TYPE = re.compile(r"(sk-)?(ssh-|ecdsa-)\S+$")
+"""man sshd.8: AUTHORIZED_KEYS FILE FORMAT: the types of keys."""
 
 
 def _is_key(value: str) -> bool:

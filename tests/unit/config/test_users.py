@@ -128,3 +128,29 @@ def test_a_user_whom_the_file_does_not_have_is_refused(monkeypatch: pytest.Monke
         aws.connect(config.loads(f"{TEXT}users: [{{name: ada}}]"))
     assert str(refused.value) == "GPUCLUSTER_USER: 'bob' is not a user of the cluster c"
     assert refused.value.hint == "cluster.yaml has: ubuntu, ada"
+
+
+def users_of(block: str) -> str:
+    return f"{TEXT}users:\n  - name: ada\n    public_key: {block}\n"
+
+
+@pytest.mark.parametrize("style", ["|", ">", "|+", ">-"])
+def test_a_key_may_be_a_block(style: str) -> None:
+    (ada,) = config.loads(users_of(f"{style}\n      {KEY} ada@laptop\n\n")).users
+    assert (ada.public_key, ada.key) == (f"{KEY} ada@laptop", KEY)
+
+
+@pytest.mark.parametrize(
+    ("block", "hint"),
+    [
+        (f"'{KEY[:20]}\u200b{KEY[20:]}'", "its character 21 is invisible: zero width space (U+200B); remove it"),
+        (f"'{KEY[:-9]}'", "what follows ssh-ed25519 is cut off"),
+        (f"|\n      {KEY[:30]}\n      {KEY[30:]}\n", "write it in one line"),
+        (f"|\n      # of my laptop\n      {KEY}\n", "write only the line 'ssh-ed25519 "),
+    ],
+)
+def test_the_cause_is_named_of_a_text_that_is_nearly_a_key(block: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.loads(users_of(block))
+    (problem,) = caught.value.problems
+    assert problem.hint and problem.hint.startswith(hint)

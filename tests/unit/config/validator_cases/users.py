@@ -64,7 +64,31 @@ CASES: dict[str, Case | list[Case]] = {
         Case(
             fails=ada(public_key=f"{KEY}\nssh-rsa AAAA"),
             key="users[0].public_key",
-            says="must be a public SSH key such as ssh-ed25519 AAAA…, got 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBBf…'",
+            says="must be one line, a public SSH key, got 2 lines",
+            passes=ada(public_key=f"{KEY}\n"),
+        ),
+        Case(
+            fails=ada(public_key=f"{KEY}\n{KEY}\n"),
+            key="users[0].public_key",
+            says="must be one public SSH key, got 2",
+            passes=ada(public_key=f"\n{KEY}\r\n\n"),
+        ),
+        Case(
+            fails=ada(public_key=f"{KEY[:30]}\n{KEY[30:]}\n"),
+            key="users[0].public_key",
+            says="must be one line, got a key that is broken into 2",
+            passes=ada(public_key=f" {KEY}\t"),
+        ),
+        Case(
+            fails=ada(public_key="---- BEGIN SSH2 PUBLIC KEY ----\nAAAAC3NzaC1lZDI1NTE5AAAA\n"),
+            key="users[0].public_key",
+            says="must be a line as in a .pub file of OpenSSH, got '---- BEGIN SSH2 PUBLIC KEY ----'",
+            passes=ada(public_key=KEY),
+        ),
+        Case(
+            fails=ada(public_key=f'from="10.0.0.0/8" {KEY}'),
+            key="users[0].public_key",
+            says="must begin with the key's type, such as ssh-ed25519, got 'from=\"10.0.0.0/8\" ssh-ed25519 AAAAC3NzaC…'",
             passes=ada(public_key=KEY),
         ),
     ],
