@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from gpucluster.config import invisible
 from gpucluster.errors import Notice
 
 Path = tuple[str | int, ...]
@@ -71,6 +72,8 @@ class Document(NamedTuple):
     ) -> Notice:
         line, column = place
         source = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
+        if level == "error" and (strange := invisible.strange(source)):
+            hint = f"{hint}{' ' if hint.endswith('?') else '; '}{strange}" if hint else strange
         return Notice(level, self.file, line, column, key, message, source, hint, validator)
 
     def _position(self, path: Path, at: Literal["value", "key"]) -> Position:

@@ -14,7 +14,9 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
+from gpucluster.config import invisible
 from gpucluster.config.document import Document, Path, Position, Written, WrittenFloat, WrittenInt
+from gpucluster.config.scanner import TabScanner
 from gpucluster.errors import Notice
 
 MAX_VALUES = 10_000
@@ -24,6 +26,7 @@ MAX_DEPTH = 50
 
 _LINE_BREAKS = ("\r\n", "\r", "\x85", "\u2028", "\u2029")
 """Besides \\n. A pattern with the last two takes Python a millisecond to compile."""
+BYTE_ORDER_MARK = "\ufeff"
 _TAG = "tag:yaml.org,2002:"
 _CONTAINS_ITSELF = "this alias refers to a value that contains the alias itself"
 _TOO_DEEP = "nested too deeply"
@@ -41,6 +44,7 @@ class _Malformed(Exception):
 
 def parse(text: str, file: str) -> Document:
     """`data` is None if the text is empty or cannot be read."""
+    text = text.removeprefix(BYTE_ORDER_MARK)
     document = Document(file, _lines(text))
     try:
         reading = _Reading()
@@ -67,11 +71,20 @@ def _lines(text: str) -> tuple[str, ...]:
 
 
 def _at(document: Document, error: _Malformed) -> Notice:
-    return document.notice_at(error.position, error.message, error.hint)
+    return document.notice_at(error.position, error.message, error.hint or _above(document, error.position[0]))
+
+
+def _above(document: Document, line: int) -> str | None:
+    """`-\u00a0name: a` is a key, so that only the next line is refused."""
+    if line < 2 or invisible.strange(document.lines[line - 1]):
+        return None
+    strange = invisible.strange(document.lines[line - 2])
+    return f"in line {line - 1}, {strange}" if strange else None
 
 
 def _compose(text: str) -> Node | None:
     yaml = YAML(typ="safe", pure=True)
+    yaml.Scanner = TabScanner
     try:
         node: Node | None = yaml.compose(text)
     except MarkedYAMLError as error:
@@ -79,7 +92,8 @@ def _compose(text: str) -> Node | None:
     except ReaderError as error:
         before = text[: error.position]
         position = (before.count("\n") + 1, error.position - before.rfind("\n"))
-        raise _Malformed(position, "not valid YAML: it contains a control character") from None
+        character = invisible.name_of(text[error.position])
+        raise _Malformed(position, f"not valid YAML: it contains a {character}") from None
     except RecursionError:
         raise _Malformed((1, 1), _TOO_DEEP) from None
     except (YAMLError, ValueError, KeyError, IndexError, AttributeError, AssertionError, TypeError) as error:
@@ -95,7 +109,10 @@ def _malformed(error: MarkedYAMLError) -> _Malformed:
     start = error.context_mark
     if start and error.problem_mark and start.line != error.problem_mark.line:
         reason += f" that starts in line {start.line + 1}"
-    hint = "indent with spaces: YAML does not allow tabs" if "\\t" in reason else None
+    hint = None
+    if "'\\t'" in reason:
+        indents = "cannot start any token" in reason
+        hint = "indent with spaces: YAML does not allow tabs" if indents else "write a space instead of the tab"
     return _Malformed(position, f"not valid YAML: {reason}", hint)
 
 

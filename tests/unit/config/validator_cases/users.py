@@ -88,7 +88,8 @@ CASES: dict[str, Case | list[Case]] = {
         Case(
             fails=ada(public_key=f'from="10.0.0.0/8" {KEY}'),
             key="users[0].public_key",
-            says="must begin with the key's type, such as ssh-ed25519, got 'from=\"10.0.0.0/8\" ssh-ed25519 AAAAC3NzaC…'",
+            says="must begin with the key's type, such as ssh-ed25519, "
+            "got 'from=\"10.0.0.0/8\" ssh-ed25519 AAAAC3NzaC…'",
             passes=ada(public_key=KEY),
         ),
     ],
