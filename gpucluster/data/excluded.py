@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gpucluster import encoding
 from gpucluster.data.lists import UTF8
 from gpucluster.data.locations import UNFINISHED, Location, location
+from gpucluster.encoding import decoded, flaw
 from gpucluster.errors import UsageError
 
 LIST = f"{UNFINISHED}/bad.txt"
@@ -27,12 +27,12 @@ def read(url: str) -> list[str]:
     try:
         return _names(content)
     except UnicodeDecodeError as error:
-        raise UsageError(f"--exclude: {url}: {encoding.flaw(error)}", UTF8) from None
+        raise UsageError(f"--exclude: {url}: {flaw(error)}", UTF8) from None
 
 
 def _names(content: bytes) -> list[str]:
     """Names may be any bytes on a disk. Raises UnicodeDecodeError."""
-    lines = (line.rstrip("\r") for line in encoding.decoded(content, "surrogateescape").split("\n"))
+    lines = (line.rstrip("\r") for line in decoded(content, "surrogateescape").split("\n"))
     return [line for line in lines if line and not line.startswith("#")]
 
 

@@ -7,8 +7,8 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gpucluster import encoding
 from gpucluster.data.locations import Location
+from gpucluster.encoding import decoded, flaw
 from gpucluster.errors import UsageError
 
 LISTS = {".txt": "\t", ".tsv": "\t", ".csv": ",", ".lst": "\t"}
@@ -31,9 +31,9 @@ def rows(where: Location, name: str, suffix: str) -> list[Row]:
     if content is None:
         raise UsageError(f"{url}: no such file list")
     try:
-        text = encoding.decoded(content, "surrogateescape")
+        text = decoded(content, "surrogateescape")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{url}: {encoding.flaw(error)}", UTF8) from None
+        raise UsageError(f"{url}: {flaw(error)}", UTF8) from None
     numbered = list(_numbered(url, text, suffix))
     _refuse_other_encoding(where, url, content, [file for _, (file, _) in numbered])
     if all(label is None for _, (_, label) in numbered):
@@ -66,11 +66,11 @@ def _exists(where: Location, name: str) -> bool:
 def _refuse_other_encoding(where: Location, url: str, content: bytes, names: Iterable[str]) -> None:
     """A name may be any bytes on a disk. One that no file has is rather text in another encoding."""
     try:
-        encoding.decoded(content)
+        decoded(content)
     except UnicodeDecodeError as error:
         odd = next((name for name in names if not name.isprintable() and _has_raw_bytes(name)), None)
         if odd and not _exists(where, odd):
-            raise UsageError(f"{url}: {encoding.flaw(error)}", UTF8) from None
+            raise UsageError(f"{url}: {flaw(error)}", UTF8) from None
 
 
 def _has_raw_bytes(name: str) -> bool:

@@ -13,6 +13,8 @@ from typing import BinaryIO
 
 from gpucluster.data.crc32c import masked
 
+LABEL = "cls"
+"""The suffix of labels in a tar."""
 BLOCK = 512
 _TAR_FIELDS = (b"0000444\0", b"0000000\0", b"0000000\0")
 """Mode, user, group."""
@@ -41,7 +43,7 @@ class Record:
     def extension(self) -> str:
         """The same for all JPEGs, because readers select a sample's parts by it."""
         suffix = self.name.rpartition("/")[2].rpartition(".")
-        extension = suffix[2].lower() if suffix[0] else "bin"
+        extension = suffix[2].lower() if suffix[0] and suffix[2] else "bin"
         return "jpg" if extension == "jpeg" else extension
 
 
@@ -63,7 +65,9 @@ def tar(record: Record) -> bytes:
     """KEY.jpg and, if there is a label, KEY.cls, as in webdataset."""
     parts = [_member(f"{record.key}.{record.extension}", record.content)]
     if record.label is not None:
-        parts.append(_member(f"{record.key}.cls", b"%d" % record.label))
+        if record.extension == LABEL:
+            raise ValueError(f"its suffix .{LABEL} is that of labels: rename it, or list the files without labels")
+        parts.append(_member(f"{record.key}.{LABEL}", b"%d" % record.label))
     return b"".join(parts)
 
 

@@ -102,10 +102,11 @@ def test_the_package_imports_only_python_and_its_own_errors() -> None:
         line.split()[1]
         for path in folder.glob("*.py")
         for line in path.read_text().splitlines()
-        if line.strip().startswith(("from gpucluster", "import gpucluster"))
+        if line.strip().startswith(("from gpucluster.", "import gpucluster"))
     }
     assert {name for name in imported if not name.startswith("gpucluster.data")} == {
         "gpucluster.addresses",
+        "gpucluster.encoding",
         "gpucluster.errors",
     }
 
