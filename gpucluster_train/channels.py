@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +30,28 @@ def bucket_and_key(uri: str) -> tuple[str, str]:
     """Splits `s3://bucket/key`; the key is empty for the whole bucket."""
     bucket, _, key = (uri[len(S3) :] if uri.startswith(S3) else uri).partition("/")
     return bucket, key
+
+
+_UNLISTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def name_flaw(name: str) -> str:
+    """Why the ranks' lists, which have one path in UTF-8 on each line, cannot have it; empty if they can. The same rule
+    as in gpucluster/job/channels.py."""
+    if not (found := _UNLISTABLE.search(name)):
+        return ""
+    what = "is not UTF-8" if found[0] >= "\ud800" else "has a line break or another control character"
+    return f"{in_print(name)}: this name {what}: rename it"
+
+
+def in_print(name: str) -> str:
+    """`caf\\xe9.tar` for a byte that is not UTF-8, `a\\nb.tar` for a line break."""
+
+    def escaped(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else repr(found[0])[1:-1]
+
+    return _UNLISTABLE.sub(escaped, name)
 
 
 class ChannelError(RuntimeError):
@@ -190,6 +214,8 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a path is what the list has, whatever the user's locale
+        sys.stdout.reconfigure(encoding="utf-8")
     try:
         main(sys.argv[1:])
     except (ChannelError, ValueError) as error:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from gpucluster_train import tars
 from gpucluster_train.assignment import Shard
-from gpucluster_train.channels import INDEX, S3, Channel, ChannelError, read, without_suffix
+from gpucluster_train.channels import INDEX, S3, Channel, ChannelError, in_print, read, without_suffix
 from gpucluster_train.prepare import in_words
 from gpucluster_train.sources import Source, source_of
 from gpucluster_train.world import World
@@ -204,7 +204,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     problem = fetch_all(folder, node)
     if problem:
-        (folder / f"failed-{node}").write_text(f"{node}\n{problem}\n", encoding="utf-8")
+        (folder / f"failed-{node}").write_text(f"{node}\n{in_print(problem)}\n", encoding="utf-8")
     return 1 if problem else 0
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gpucluster_train.assignment import Shard
-from gpucluster_train.channels import S3, ChannelError, bucket_and_key
+from gpucluster_train.channels import S3, ChannelError, bucket_and_key, name_flaw
 
 MANIFEST = "manifest.json"
 UNFINISHED = ".unfinished/plan.json"
@@ -74,6 +74,9 @@ def listing(uri: str) -> Listing:
     shards = _listed_shards(uri, listed, by_name, notes) if listed else _plain_shards(files)
     if not shards:
         raise ChannelError(f"{uri}: has no file that could be a shard")
+    for name in (name for shard in shards for name in (shard.name, *shard.beside)):
+        if flaw := name_flaw(f"{source.root}/{name}"):
+            raise ChannelError(flaw)
     versions = {name: by_name[name].version for shard in shards for name in (shard.name, *shard.beside)}
     return Listing(source.root, tuple(shards), versions, tuple(notes))
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Dict
 
-from gpucluster_train.channels import ChannelError, bucket_and_key
+from gpucluster_train.channels import ChannelError, bucket_and_key, in_print
 from gpucluster_train.sources import s3_client, s3_errors
 
 EVERY_S = 60.0
@@ -82,9 +82,25 @@ def entries(folder: Path) -> Entries:
         links = [name for name in below if Path(top, name).is_symlink()]
         below[:] = [name for name in below if finished(name) and name not in links]
         for name in filter(finished, (*names, *links)):
-            if entry := _entry(Path(top, name)):
-                found[Path(top, name).relative_to(folder).as_posix()] = entry
+            own = Path(top, name).relative_to(folder).as_posix()
+            if _is_key(own) and (entry := _entry(Path(top, name))):
+                found[own] = entry
     return dict(sorted(found.items(), key=lambda each: each[1].changed_ns))
+
+
+def _is_key(name: str) -> bool:
+    """Keys in S3 are UTF-8: boto3 raises UnicodeEncodeError for others."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def left_out(folder: Path) -> str:
+    """A line about the files that `entries` leaves out because of their names; "" if there are none."""
+    every = (Path(top, name).relative_to(folder).as_posix() for top, _, names in os.walk(folder) for name in names)
+    odd = sorted(name for name in every if not _is_key(name))
+    if not odd:
+        return ""
+    which = f"{len(odd)} files, first {in_print(odd[0])}, are" if len(odd) > 1 else f"{in_print(odd[0])} is"
+    return f"{which} not copied to S3: a name there is UTF-8; the other files are copied"
 
 
 def _entry(path: Path) -> Entry | None:
@@ -287,13 +303,14 @@ def watch(sync: Sync, result: Path) -> None:
                 sync.id, sync.copied = sync.copy.read_list()
                 begun = True
             sync.step(last=last)
-            problem = None
-        except (ChannelError, OSError) as error:
+            said = problem = left_out(sync.folder)
+        except (ChannelError, OSError, ValueError) as error:
             problem = str(error)
+            said = f"the state is not copied to S3: {problem}; the job continues, and tries again each minute"
         if problem and not warned:
             warned = True
-            say(f"warning: the state is not copied to S3: {problem}; the job continues, and tries again each minute")
-        _write_status(result, sync, problem)
+            say(f"warning: {said}")
+        _write_status(result, sync, problem or None)
 
 
 def _write_status(result: Path, sync: Sync, problem: str | None) -> None:

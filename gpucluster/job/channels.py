@@ -6,6 +6,7 @@ starts (gpucluster_train/prepare.py).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpucluster.addresses import in_s3, within
@@ -35,6 +36,8 @@ def mounts(spec: JobSpec) -> tuple[str, ...]:
 
 def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
     for name, channel in spec.channels.items():
+        if flaw := name_flaw(channel.source):
+            yield Finding(("channels", name, "source"), flaw)
         yield from _mode(name, channel)
         if in_s3(channel.source):
             yield from _access(name, channel, spec, config)
@@ -43,6 +46,28 @@ def check(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
         if spec.min_nodes and channel.shard == "by-node":
             lost = "an elastic job that loses a node would lose that node's part of the data"
             yield Finding(("channels", name, "shard"), lost, "use by-rank, or remove min_nodes")
+
+
+_UNLISTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def name_flaw(name: str) -> str:
+    """Why the ranks' lists, which have one path in UTF-8 on each line, cannot have it; empty if they can. The same rule
+    as in gpucluster_train/channels.py."""
+    if not (found := _UNLISTABLE.search(name)):
+        return ""
+    what = "is not UTF-8" if found[0] >= "\ud800" else "has a line break or another control character"
+    return f"{in_print(name)}: this name {what}: rename it"
+
+
+def in_print(name: str) -> str:
+    """`caf\\xe9.tar` for a byte that is not UTF-8, `a\\nb.tar` for a line break."""
+
+    def escaped(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else repr(found[0])[1:-1]
+
+    return _UNLISTABLE.sub(escaped, name)
 
 
 def _mode(name: str, channel: Channel) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import NoReturn
 from gpucluster import account
 from gpucluster.errors import UsageError
 from gpucluster.head.remote import Remote
+from gpucluster.job.channels import name_flaw
 from gpucluster.job.spec import JobSpec
 from gpucluster.layout import Real, as_it_is
 from gpucluster.submission.upload import in_words
@@ -86,7 +87,18 @@ def read(folder: Path, key: str, real: Real = as_it_is) -> Input:
         raise UsageError(f"{key}: {error.filename}: cannot be read: {error.strerror}") from None
     if not names:
         raise UsageError(f"{key}: {folder}: contains no files")
+    _refuse_unlistable(folder, names, key)
     return Input(folder, content.hexdigest()[:32], stamps, real(account.inputs()))
+
+
+def _refuse_unlistable(folder: Path, names: Sequence[Path], key: str) -> None:
+    """Before the upload, and before the job has nodes: its first node would refuse them. Hidden files are not shards,
+    nor are those that a manifest does not name (gpucluster_train/sources.py)."""
+    if Path("manifest.json") in names:
+        return
+    for name in names:
+        if not any(part.startswith((".", "_")) for part in name.parts) and (flaw := name_flaw(str(name))):
+            raise UsageError(f"{key}: {folder}: {flaw}")
 
 
 def _files(root: Path, below: Path, above: tuple[str, ...]) -> Iterator[Path]:

@@ -7,6 +7,8 @@ import io
 import json
 import os
 import re
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -19,6 +21,8 @@ from gpucluster_train import streams, tars
 from gpucluster_train.channels import ChannelError
 from gpucluster_train.prepare import MANY, again, check, in_words, index_of, remarks, summary
 from gpucluster_train.sources import Listing, S3Source, listing, s3_errors
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def tar_of(names: list[str]) -> bytes:
@@ -412,3 +416,38 @@ def test_a_key_that_cannot_be_a_file_name_is_refused_and_named(place):
         ):
             listing(source)
         client.delete_object(Bucket=bucket, Key=f"a/set/{name}")
+
+
+ODD_NAMES = [
+    ("caf\udce9.tar", r"/set/caf\xe9.tar: this name is not UTF-8: rename it"),
+    ("deep/one\ntwo.tar", r"/set/deep/one\ntwo.tar: this name has a line break or another control character: rename"),
+    ("a\x85b.tar", r"/set/a\x85b.tar: this name has a line break or another control character: rename it"),
+]
+
+
+@pytest.mark.parametrize(("name", "said"), ODD_NAMES)
+def test_a_shard_whose_name_no_list_can_have_is_refused_and_named(place, name, said):
+    put, source = place
+    if source.startswith("s3://") and ("\udce9" in name or "\n" in name):
+        return  # keys are UTF-8, and moto's server takes none with a line break
+    put("a.tar")
+    put(f"_{name.replace('/', '_')}")
+    listing(source)
+    put(name)
+    with pytest.raises(ChannelError, match=re.escape(said)):
+        listing(source)
+    put("manifest.json", manifest(("a.tar", 1, 7)))
+    assert [shard.name for shard in listing(source).shards] == ["a.tar"]
+
+
+def test_shards_are_printed_in_utf8_whatever_the_locale(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "実験.tar").touch()
+    asked = {"source": "x", "shard": "none", "mode": "mount", "unpack": "none"}
+    index = index_of(asked, listing(f"{tmp_path}/data"), "0", ["n"])
+    (tmp_path / "channels" / "train").mkdir(parents=True)
+    (tmp_path / "channels" / "train" / "index.json").write_text(json.dumps(index))
+    own = {"GPUCLUSTER_JOB_DIR": str(tmp_path), "PYTHONIOENCODING": "latin-1", "PYTHONPATH": str(ROOT)}
+    argv = [sys.executable, "-m", "gpucluster_train.channels", "train", "--epoch", "1"]
+    done = subprocess.run(argv, env=own, capture_output=True, check=False)
+    assert (done.stdout.decode(), done.stderr) == (f"{tmp_path}/data/実験.tar\n", b"")

@@ -430,3 +430,23 @@ def test_s3s_message_is_shown(tmp_path: Path) -> None:
     write(sync.folder, "a", "1")
     with pytest.raises(ChannelError, match="no such bucket"):
         sync.step(last=True)
+
+
+def test_a_file_whose_name_is_no_key_is_named_and_the_others_are_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """boto3 raises UnicodeEncodeError for it: a key in S3 is UTF-8."""
+    read, write_end = os.pipe()
+    os.close(write_end)  # the job ends
+    monkeypatch.setattr("sys.stdin", read)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    sync = cluster(tmp_path, "a")
+    for name in ("a", os.fsdecode(b"caf\xe9.pt"), os.fsdecode(b"stra\xdfe/b"), "z"):
+        write(sync.folder, name, "1")
+    watch(sync, tmp_path / "result.json")
+    os.close(read)
+    problem = json.loads((tmp_path / "result.json").read_text())["problem"]
+    assert problem.startswith(r"2 files, first caf\xe9.pt, are not copied to S3: a name there is UTF-8; the other")
+    assert capsys.readouterr().out.splitlines() == [f"[state] warning: {problem}"]
+    assert keys() == {"a", "z", state_sync.LIST}
+    assert run(cluster(tmp_path, "b")).copied.keys() == {"a", "z"}

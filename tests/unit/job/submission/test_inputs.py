@@ -203,3 +203,29 @@ def test_a_missing_local_folder_is_refused(data: Path, tmp_path: Path, source: s
 def test_a_local_folder_is_not_streamed() -> None:
     with pytest.raises(JobSpecError, match="stream needs an s3:// source"):
         load(LAYOUT, flags={"command": ["a"], "channels": {"data": {"source": "./data", "mode": "stream"}}})
+
+
+ODD_NAMES = [
+    (b"caf\xe9.tar", r"caf\xe9.tar: this name is not UTF-8: rename it"),
+    (b"a/one\ntwo.tar", r"a/one\ntwo.tar: this name has a line break or another control character: rename it"),
+    (b"a\r.tar", r"a\r.tar: this name has a line break"),
+    ("a\u2028b.tar".encode(), r"a\u2028b.tar: this name has a line break"),
+]
+
+
+@pytest.mark.parametrize(("name", "said"), ODD_NAMES)
+def test_a_name_that_no_list_of_shards_can_have_is_refused_before_the_upload(
+    name: bytes, said: str, data: Path
+) -> None:
+    (data / os.fsdecode(name)).touch()
+    with pytest.raises(UsageError) as caught:
+        digest(data)
+    assert f"channels.data: {data}: {said}" in str(caught.value)
+    (data / os.fsdecode(name)).rename(data / f"_{os.fsdecode(name).replace('/', '_')}")  # no shard
+    assert digest(data)
+
+
+def test_a_path_that_no_list_of_shards_can_have_is_refused() -> None:
+    flags = {"command": ["true"], "channels": {"data": {"source": "/home/caf\udce9"}}}
+    with pytest.raises(JobSpecError, match=r"channel.data.source: /home/caf.xe9: this name is not UTF-8: rename it"):
+        load(LAYOUT, None, flags)
