@@ -79,7 +79,7 @@ def check(spec: JobSpec, layout: Layout) -> Iterator[Finding]:
     yield from arrays.check(spec)
     yield from slurm_keys.check(spec, partition, config)
     yield from task.check(spec, config)
-    yield from program.nested(spec)
+    yield from program.check(spec)
     yield from channels.check(spec, config)
     yield from chain.check(spec, config)
     yield from staging.check(spec, config)

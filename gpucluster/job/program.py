@@ -1,49 +1,45 @@
-"""Mistakes in a job's command that show before it runs: a launcher inside a launcher, a missing script."""
+"""Mistakes in a job's command that show before it runs: what only a shell understands, a missing script."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 
 from gpucluster.config.document import Finding
 from gpucluster.errors import UsageError
+from gpucluster.job import inner_launcher
 from gpucluster.job.spec import JobSpec
-
-LAUNCHERS = ("torchrun", "horovodrun", "mpirun", "mpiexec", "srun", "accelerate", "deepspeed")
-MODULES = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
+from gpucluster.job.started import is_assignment, started
 
 _SECRET = r"(?:.*_)?(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|(?:API|ACCESS|SECRET|PRIVATE)_?KEY)"
+_BUILTINS = ("cd", "source", ".", "export", "eval", "set", "ulimit", "umask", "module", "pushd")
+"""Of bash, and `module` of Environment Modules and Lmod, which is a function."""
 
 
-def nested(spec: JobSpec) -> Iterator[Finding]:
-    """Reports a launcher inside a launcher. If Slurm starts one rank per node, that rank may start the others
-    (`--launcher srun -- torchrun …`)."""
-    inner = _launcher(spec.command)
-    if inner and (spec.ranks_per_node > 1 or inner == spec.launcher):
-        per_node = f"{spec.ranks_per_node} of them on each node"
-        yield Finding(
-            ("command",),
-            f"starts {inner}, which starts ranks itself, and {spec.launcher} would start {per_node}",
-            f"write only the training program; or use --launcher srun --ntasks-per-node 1 -- {inner} …",
-        )
-
-
-def _launcher(command: tuple[str, ...]) -> str | None:
-    name = PurePosixPath(command[0]).name
-    if name in LAUNCHERS:
-        return name
-    module = command[2] if len(command) > 2 and _is_python(name) and command[1] == "-m" else None
-    return module if module in MODULES else None
-
-
-def _is_python(name: str) -> bool:
-    return re.fullmatch(r"python[0-9.]*", name) is not None
+def check(spec: JobSpec) -> Iterator[Finding]:
+    """What only a shell understands, and a launcher inside a launcher."""
+    assigned = list(takewhile(is_assignment, spec.command))
+    found = started(spec.command)
+    name = found[0].program if found and not found[0].inside else ""
+    if assigned:
+        options = " ".join(f"--env {shlex.quote(each)}" for each in assigned)
+        problem, hint = f"no shell sets {assigned[0]}", f"write {options} before the command, or env in job.yaml"
+        yield Finding(("command",), problem, hint)
+    elif is_assignment(name):
+        problem = f"nothing sets {name}: only a shell takes that for a variable"
+        yield Finding(("command",), problem, f"write --env {shlex.quote(name)}, or env in job.yaml")
+    elif name in _BUILTINS:
+        yield Finding(("command",), f"{name} is a command of the shell, and no program", f"write bash -c '{name} …'")
+    else:
+        yield from inner_launcher.check(spec, found)
 
 
 def script(spec: JobSpec) -> str | None:
     """The script that the command gives to Python as a relative path, which must come from the workdir."""
-    if len(spec.command) < 2 or not _is_python(PurePosixPath(spec.command[0]).name):
+    if len(spec.command) < 2 or not re.fullmatch(r"python[0-9.]*", PurePosixPath(spec.command[0]).name):
         return None
     word = spec.command[1]
     return word if word.endswith(".py") and not word.startswith(("/", "-", "~")) else None
