@@ -149,7 +149,7 @@ def temporary(cluster: str, cluster_file: Path) -> Iterator[Alias]:
 
 def include(file: Path) -> bool:
     """Makes the user's ssh read the aliases. False if it does already. The rest of the file is not changed."""
-    target = file.resolve()  # many users keep theirs elsewhere, behind a link
+    target = Path(os.path.realpath(file))  # many users keep theirs elsewhere, behind a link
     text = target.read_text(encoding="utf-8", errors="surrogateescape") if target.exists() else ""
     if _INCLUDED.search(text):
         return False

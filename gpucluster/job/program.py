@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import posixpath
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
 
@@ -37,14 +39,6 @@ def check(spec: JobSpec) -> Iterator[Finding]:
         yield from inner_launcher.check(spec, found)
 
 
-def script(spec: JobSpec) -> str | None:
-    """The script that the command gives to Python as a relative path, which must come from the workdir."""
-    if len(spec.command) < 2 or not re.fullmatch(r"python[0-9.]*", PurePosixPath(spec.command[0]).name):
-        return None
-    word = spec.command[1]
-    return word if word.endswith(".py") and not word.startswith(("/", "-", "~")) else None
-
-
 def workdir(spec: JobSpec, file: Path | None) -> Path | None:
     """The directory that is copied to the cluster. A relative one is relative to the folder of `file`, the job.yaml.
 
@@ -59,19 +53,65 @@ def workdir(spec: JobSpec, file: Path | None) -> Path | None:
     return folder
 
 
-def problem(spec: JobSpec, workdir: Path | None) -> UsageError | None:
-    """Why the nodes would not find the program: they get only the workdir from this machine."""
+def problem(spec: JobSpec, workdir: Path | None, uploaded: Callable[[], Collection[Path]]) -> UsageError | None:
+    """Why the nodes would not find the program: of this machine's files they get only those of the workdir that are
+    `uploaded`, which is called only if the program is a file."""
     if not workdir or not workdir.is_dir():
         return None
-    first, named = spec.command[0], script(spec)
+    first = spec.command[0]
     if first.endswith(".py") and "/" not in first and (workdir / first).exists():
         return UsageError(f"command: {first} is a script, and PATH has no program of that name", f"python {first}")
-    if named and not (workdir / named).exists():
-        return UsageError(
-            f"command: no file {named} in the workdir {workdir}, which is all that nodes get from this machine",
-            "give its path relative to the workdir, or use another --workdir",
-        )
+    for named in _files(spec, workdir):
+        where = PurePosixPath(posixpath.normpath(named))
+        if where.parts[:1] == ("..",):
+            return UsageError(f"command: {named} is outside the workdir {workdir}, {_ALL}", _RELATIVE)
+        if not (workdir / where).exists():
+            return UsageError(f"command: no file {named} in the workdir {workdir}, {_ALL}", _RELATIVE)
+        if not _is_among(where, uploaded()):
+            ignored = f"git ignores {named} in the workdir {workdir}, so it would not be uploaded"
+            return UsageError(f"command: {ignored}", _rule(workdir, named))
     return None
+
+
+_ALL = "which is all that nodes get from this machine"
+_RELATIVE = "give its path relative to the workdir, or use another --workdir"
+
+
+def all_ignored(workdir: Path) -> UsageError:
+    problem = f"git ignores all files of the workdir {workdir}: nothing would be uploaded"
+    return UsageError(problem, f"{_rule(workdir, '.')}; or --workdir null, which uploads nothing")
+
+
+def _rule(workdir: Path, name: str) -> str:
+    return f"`git -C {shlex.quote(str(workdir))} check-ignore -v {shlex.quote(name)}` shows the rule"
+
+
+def _files(spec: JobSpec, workdir: Path) -> Iterator[str]:
+    """The files, or a module's folder, that the command runs and that must come from the workdir."""
+    for each in started(spec.command):
+        top = each.program.partition(".")[0]
+        if each.inside or each.program.startswith(("/", "~", "-")) or "{" in each.program:
+            continue
+        if each.by == "module":
+            yield from (name for name in (top, f"{top}.py") if (workdir / name).exists())
+        elif each.by or "/" in each.program:
+            yield each.program
+
+
+def _is_among(path: PurePosixPath, uploaded: Collection[Path]) -> bool:
+    """Also a folder with uploaded files, and what is behind a link that is uploaded."""
+    names = {PurePosixPath(each) for each in uploaded}
+    return not names.isdisjoint((path, *path.parents)) or any(path in name.parents for name in names)
+
+
+def not_sent(spec: JobSpec, workdir: Path, uploaded: Collection[Path]) -> Iterator[str]:
+    """Warnings about files that the command names: its program may need them."""
+    for word in spec.command[1:]:
+        name = word.partition("=")[2] if word.startswith("-") else word
+        where = posixpath.normpath(name) if name and not name.startswith(("/", "~")) else ""
+        with contextlib.suppress(OSError, ValueError):  # such as a text that is too long for a name
+            if where and (workdir / where).is_file() and not _is_among(PurePosixPath(where), uploaded):
+                yield f"the command names {name}, which git ignores: it is not uploaded"
 
 
 def warnings(spec: JobSpec) -> Iterator[str]:

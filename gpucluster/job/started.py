@@ -17,7 +17,7 @@ class Started(NamedTuple):
     by: Literal["", "python", "module", "shell"] = ""
     """What runs it."""
     inside: bool = False
-    """Whether a shell's text starts it, which may change the working directory and set variables."""
+    """Whether a shell's text starts it, or something that changes the working directory: it may start elsewhere."""
 
     @property
     def name(self) -> str:
@@ -81,7 +81,8 @@ def _started(words: Sequence[str]) -> Iterator[Started]:
         return
     name, rest = PurePosixPath(words[0]).name, words[1:]
     if name in _STARTERS and (behind := _behind(name, rest)):
-        yield from _started(behind)
+        moves = name == "env" and any(word.startswith(("-C", "--chdir")) for word in rest)
+        yield from (each._replace(inside=each.inside or moves) for each in _started(behind))
     elif re.fullmatch(r"python[0-9.]*", name):
         yield from _by_python(rest)
     elif name in _SHELLS:

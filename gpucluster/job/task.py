@@ -10,10 +10,8 @@ A job without `name` and `project` is no task: its state is in the job's folder,
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -63,14 +61,17 @@ def project_of(spec: JobSpec, base: Path) -> str | None:
     is a task. `base` is the folder that `workdir` is relative to."""
     if spec.project or not spec.name or "project" in spec.model_fields_set:  # `project: null` makes it no task
         return spec.project
-    folder = (base / Path(spec.workdir or ".").expanduser()).resolve()
-    return own_name(folder.name, "default")
+    folder = os.path.realpath(base / Path(spec.workdir or ".").expanduser())
+    return own_name(os.path.basename(folder), "default")
 
 
 def own_name(text: str, default: str) -> str:
     """A name that is allowed for a project and a task, and another one for each text: those of one name share their
     state. A text that is allowed stays as it is. macOS may write letters in Unicode's form NFD, other systems write
     NFC."""
+    import hashlib
+    import unicodedata
+
     text = unicodedata.normalize("NFC", text)
     if re.fullmatch(NAME, text):
         return text

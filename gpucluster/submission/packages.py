@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -90,7 +91,7 @@ def _digest(workdir: Path, name: str) -> str:
     """A hash of a file or folder of the workdir that the lines of setup name. "" if there is none."""
     path = workdir / name
     try:
-        inside = path.resolve().is_relative_to(workdir.resolve())
+        inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(workdir))
         if not inside or not path.exists():
             return ""
         files = [path / each for each in code_files(path)] if path.is_dir() else [path]

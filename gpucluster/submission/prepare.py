@@ -5,7 +5,7 @@ Used by `gpucluster submit`, also for a pipeline, by `gpucluster bench`, and by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,7 +30,16 @@ class Prepared(NamedTuple):
     @property
     def problem(self) -> UsageError | None:
         """Why the nodes would not find the job's program."""
-        return program.problem(self.spec, self.workdir)
+        try:
+            return program.problem(self.spec, self.workdir, self._uploaded)
+        except UsageError as error:
+            return error
+
+    def _uploaded(self) -> Sequence[Path]:
+        """Raises UsageError."""
+        from gpucluster.submission import snapshot
+
+        return snapshot.listed(self.workdir) if self.workdir else []
 
     def doubts(self) -> tuple[str, ...]:
         """For a job that is only shown: its warnings, and the problem for which `checked` refuses it."""
@@ -39,10 +48,11 @@ class Prepared(NamedTuple):
 
     def checked(self, *, uploads: bool = True) -> tuple[str, ...]:
         """The warnings for its submitter. `uploads`: also those about the files of its workdir. Raises UsageError if
-        the nodes would not find its program."""
+        the nodes would not find its program, or if nothing of the workdir would be uploaded."""
         if problem := self.problem:
             raise problem
-        return (*program.warnings(self.spec), *(_links_out(self.workdir) if uploads and self.workdir else ()))
+        files = _of_files(self.spec, self.workdir, self._uploaded()) if uploads and self.workdir else ()
+        return (*program.warnings(self.spec), *files)
 
     def secrets(self, environment: Mapping[str, str]) -> dict[str, str]:
         """The values of its secrets; none of an empty `environment`. Raises UsageError if one is not set."""
@@ -103,8 +113,12 @@ def _packages(spec: JobSpec, request: SbatchRequest, file: Path | None, workdir:
     return packages.of(spec, request.environment, file.parent if file else Path(), workdir)
 
 
-def _links_out(workdir: Path) -> tuple[str, ...]:
+def _of_files(spec: JobSpec, workdir: Path, uploaded: Sequence[Path]) -> tuple[str, ...]:
+    """Raises UsageError."""
     from gpucluster.submission import snapshot
 
+    if not uploaded and snapshot.has_files(workdir):
+        raise program.all_ignored(workdir)
     found = snapshot.leading_out(workdir)
-    return tuple(f"the link {link} points outside the workdir: only the link is uploaded" for link in found)
+    links = (f"the link {link} points outside the workdir: only the link is uploaded" for link in found)
+    return (*links, *program.not_sent(spec, workdir, uploaded))

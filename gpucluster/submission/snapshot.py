@@ -34,11 +34,21 @@ class File:
 def code_files(workdir: Path) -> list[Path]:
     """Relative paths of all files that git does not ignore; without git, of all files. None of folders that were
     fetched, unless the workdir is in one. Raises UsageError."""
-    tracked = None if _in_fetched(workdir.resolve()) else _git_files(workdir)
-    names = tracked if tracked is not None else list(_all_files(workdir))
-    found = sorted(name for name in names if os.path.lexists(workdir / name))
+    found = listed(workdir)
     _check_size(workdir, found)
     return found
+
+
+def listed(workdir: Path) -> list[Path]:
+    """As `code_files`, whatever their size."""
+    tracked = None if _in_fetched(workdir.resolve()) else _git_files(workdir)
+    names = tracked if tracked is not None else list(_all_files(workdir))
+    return sorted(name for name in names if os.path.lexists(workdir / name))
+
+
+def has_files(workdir: Path) -> bool:
+    """Whether files would be uploaded if there were no git."""
+    return any(True for _ in _all_files(workdir))
 
 
 def archive(root: str, files: Mapping[str, File], workdir: Path | None) -> bytes:
@@ -84,10 +94,10 @@ def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 def leading_out(workdir: Path) -> Iterator[str]:
     """`data -> /home/me/data`: the links to targets outside the workdir, which are not uploaded."""
-    root = workdir.resolve()
+    root = os.path.realpath(workdir)
     for path in code_files(workdir):
         link = workdir / path
-        if link.is_symlink() and not link.resolve().is_relative_to(root):
+        if link.is_symlink() and not Path(os.path.realpath(link)).is_relative_to(root):
             yield f"{path} -> {os.readlink(link)}"
 
 
