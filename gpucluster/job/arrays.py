@@ -24,7 +24,6 @@ TOO_MANY = f"Slurm takes at most {MAX_ELEMENTS} elements in one job (MaxArraySiz
 FEWER = f"submit several jobs of at most {MAX_ELEMENTS}, or let the program loop over some of the values"
 _PREFIX = "GPUCLUSTER_SWEEP_"
 _ARRAY = r"(?P<parts>\d+(-\d+(:[1-9]\d*)?)?(,\d+(-\d+(:[1-9]\d*)?)?)*)(%(?P<parallel>[1-9]\d*))?"
-_RANGE = r"(-?\d+)\.\.(-?\d+)(?:\.\.([1-9]\d*))?"
 
 
 def array(value: Any) -> Any:
@@ -64,28 +63,6 @@ def compressed(numbers: Sequence[int]) -> str:
         else:
             runs.append([number, number])
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
-
-
-def values(value: Any) -> Any:
-    """0.1,0.01 and 1..5 and 10..50..20 as lists; a list and a single value stay as they are."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return [value]
-    if not isinstance(value, str):
-        return value
-    if not value.strip():
-        raise refuse(f"must have a value, such as 0.1,0.01 or 1..5, got {value!r}")
-    return [each for part in value.split(",") for each in _expanded(part.strip())]
-
-
-def _expanded(text: str) -> list[str]:
-    match = re.fullmatch(_RANGE, text)
-    if not match:
-        return [text]
-    first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
-    numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
-    if len(numbers) > MAX_ELEMENTS:
-        raise refuse(f"{text} is {len(numbers)} values, and {TOO_MANY}", FEWER)
-    return [str(number) for number in numbers]
 
 
 def variable(name: str) -> str:

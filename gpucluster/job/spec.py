@@ -17,7 +17,7 @@ from gpucluster.config.fields import S3_URI, Amount, Count, Whole
 from gpucluster.config.models import Framework
 from gpucluster.config.section import Separate
 from gpucluster.config.value_checks import matching, refuse
-from gpucluster.job import arrays, log_place, reserved, sbatch_options
+from gpucluster.job import arrays, log_place, reserved, sbatch_options, swept
 from gpucluster.launchers import DEFAULT
 
 _TIME = r"(?:(\d+)-(\d{1,2})(?::([0-5]?\d))?(?::([0-5]?\d))?|(\d+)(?::([0-5]?\d))?(?::([0-5]?\d))?)"
@@ -149,7 +149,7 @@ Setup = Annotated[tuple[SetupLine, ...], BeforeValidator(_one)]
 SweptName = Annotated[
     str, _matching(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", "up to 64 letters, digits, and any of _ . -, a letter first")
 ]
-SweptValues = Annotated[tuple[Word, ...], BeforeValidator(arrays.values), Field(min_length=1)]
+SweptValues = Annotated[tuple[Word, ...], BeforeValidator(swept.values), Field(min_length=1)]
 Array = Annotated[str, BeforeValidator(arrays.array)]
 LogPath = Annotated[str, BeforeValidator(log_place.pattern)]
 
