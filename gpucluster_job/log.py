@@ -15,6 +15,10 @@ _LAUNCHERS_LABEL = re.compile(rb"^\[(?:\d+,)?\d+\]<std(?:out|err)>: ?")
 _RANKS_LABEL = re.compile(rb"^\[(?:\d+|scheduler|chief|server-\d+) [^]]+\] ")
 
 
+LONGEST_BYTES = 2**20
+"""A longer line is cut: its parts are lines of their own."""
+LABEL_BYTES = 2**17
+"""A rank's line may be longer than LONGEST_BYTES by a label and one piece of its output. Its parts have labels."""
 EVERY_S = 2.0
 """How often new lines are sent to the file server."""
 _has_new_lines = False
@@ -28,9 +32,10 @@ def say(line: str) -> None:
 def write(data: bytes) -> None:
     """If the disk is full, lines of the log are lost and the job continues."""
     global _has_new_lines
+    rest = memoryview(data)
     with suppress(OSError):
-        while data:
-            data = data[os.write(1, data) :]
+        while rest:
+            rest = rest[os.write(1, rest) :]
     _has_new_lines = True
 
 
@@ -55,16 +60,60 @@ def _send() -> None:
                 return  # the output is a pipe or a terminal
 
 
+class Splitter:
+    """Splits output into lines, in linear time and with bounded memory, whatever the pieces in which it comes."""
+
+    def __init__(self, longest_bytes: int = LONGEST_BYTES) -> None:
+        self._longest_bytes = longest_bytes
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._is_cut = False
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether a line has begun and not ended."""
+        return self._size > 0
+
+    def take(self, data: bytes) -> list[bytes]:
+        """The lines that are complete now."""
+        first, *others = data.split(b"\n")
+        self._add(first)
+        lines: list[bytes] = []
+        if others:
+            if self._size or not self._is_cut:  # the line's end may follow just where it was cut
+                lines.append(self._join())
+            self._is_cut = False
+            lines += others[:-1]
+            self._parts, self._size = [], 0
+            self._add(others[-1])
+        return lines + self.cut() if self._size > self._longest_bytes else lines
+
+    def cut(self) -> list[bytes]:
+        """The line that has not ended, if there is one, as if it had ended."""
+        if not self._size:
+            return []
+        self._is_cut = True
+        return [self._join()]
+
+    def _add(self, part: bytes) -> None:
+        if part:
+            self._parts.append(part)
+            self._size += len(part)
+
+    def _join(self) -> bytes:
+        line = b"".join(self._parts)
+        self._parts, self._size = [], 0
+        return line
+
+
 class Lines:
     """Splits output into lines. A last line without a newline counts too."""
 
     def __init__(self, take: Callable[[list[bytes]], None]) -> None:
-        self._take, self._rest = take, b""
+        self._take, self._splitter = take, Splitter(LONGEST_BYTES + LABEL_BYTES)
 
     def __call__(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if not data and self._rest:
-            lines, self._rest = [self._rest], b""
+        lines = self._splitter.take(data) if data else self._splitter.cut()
         if lines:
             self._take(lines)
 

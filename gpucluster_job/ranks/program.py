@@ -11,6 +11,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any, Mapping, NoReturn
 
+from gpucluster_job.log import Splitter
 from gpucluster_job.ranks.kernel import end_with_parent
 from gpucluster_job.wakeup import Wakeup, handle
 
@@ -18,31 +19,57 @@ GRACE_S = 5
 """Between SIGTERM and SIGKILL; also how long output of processes outside the program's session is read after the
 program has ended."""
 KEPT = 60
-"""How many of the last lines are kept to find the reason."""
+KEPT_BYTES = 4096
+"""How many of the last lines are kept to find the reason, and how much of each."""
 _DUMP = re.compile(rb'  (Binary f|F)ile ".*(", line [0-9]+ in |", at )|(Current t|T)hread 0x|$')
 """Lines of faulthandler's dump of all threads, and blank lines: they may be hundreds, after the reason."""
+LATEST_CUT_S = 30.0
+"""With `hang_timeout`: how long a line may have no end. A third of a shorter limit."""
 AT_ONCE = 4096
 """PIPE_BUF: how many bytes ranks may write to one pipe without mixing their lines."""
 STDIN, STDOUT = 0, 1
 
 
 class Lines:
-    """Labels each line. Progress bars end lines with a carriage return; a last line without an end gets one."""
+    """Labels each line. Progress bars end lines with a carriage return; a last line without an end gets one.
 
-    def __init__(self, label: str) -> None:
-        self._label, self._rest = label.encode(), b""
+    `cut_after_s`: a line that has not ended for so long is printed as far as it goes. `hang_timeout` counts lines, and
+    a program that prints dots does not hang.
+    """
+
+    def __init__(self, label: str, *, cut_after_s: float | None = None) -> None:
+        self._label, self._splitter = label.encode(), Splitter()
+        self._returned = False
+        self._cut_after_s, self._cut_at = cut_after_s, 0.0
         self.last: deque[bytes] = deque(maxlen=KEPT)
 
     def take(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        self._print(lines)
+        if self._returned and data.startswith(b"\n"):  # of \r\n, which came in two pieces
+            data, self._returned = data[1:], False
+        if data:
+            self._returned = data.endswith(b"\r")
+        lines = self._splitter.take(data.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        if lines:
+            self._print(lines)
+            self._cut_at = 0.0
+        if self._cut_after_s and self._splitter.has_rest and not self._cut_at:
+            self._cut_at = time.monotonic() + self._cut_after_s
+
+    def left_s(self) -> float | None:
+        """When `cut_if_due` has something to do; None: not before there is more output."""
+        return max(0.0, self._cut_at - time.monotonic()) if self._cut_at else None
+
+    def cut_if_due(self) -> None:
+        if self._cut_at and time.monotonic() >= self._cut_at:
+            self.end()
 
     def end(self) -> None:
-        self._print([self._rest] if self._rest else [])
-        self._rest = b""
+        self._cut_at = 0.0
+        if lines := self._splitter.cut():
+            self._print(lines)
 
     def _print(self, lines: list[bytes]) -> None:
-        self.last.extend(line for line in lines if not _DUMP.match(line))
+        self.last.extend(line[:KEPT_BYTES] for line in lines if not _DUMP.match(line))
         together = b""
         for line in lines:
             labelled = self._label + line + b"\n"
@@ -58,9 +85,10 @@ def _write(data: bytes) -> None:
     """A launcher that has died reads no more. Its output is lost, and the program gets a signal."""
     import select
 
-    while data:
+    rest = memoryview(data)
+    while rest:
         try:
-            data = data[os.write(STDOUT, data) :]
+            rest = rest[os.write(STDOUT, rest) :]
         except BlockingIOError:
             select.select([], [STDOUT], [])
         except BrokenPipeError:
@@ -73,7 +101,8 @@ class _Abandoned(Exception):
 
 class Program:
     def __init__(self, command: list[str], environment: Mapping[str, str], label: str) -> None:
-        self._command, self._environment, self._lines = command, environment, Lines(label)
+        self._command, self._environment = command, environment
+        self._lines = Lines(label, cut_after_s=_cut_after_s())
         self._pid: int | None = None
         self._code: int | None = None
         self.stopped = self.let_go = False
@@ -104,7 +133,7 @@ class Program:
     def _attend(self, wakeup: Wakeup, output: int, leashed: bool) -> None:
         watched = [output] + ([STDIN] if leashed else [])
         while self._code is None or output in watched:
-            for ready in wakeup.wait(watched, None):
+            for ready in wakeup.wait(watched, self._lines.left_s()):
                 data = os.read(ready, 2**16)
                 if ready == output:
                     self._lines.take(data)
@@ -113,6 +142,7 @@ class Program:
                     self._stop()
                 if not data:
                     watched.remove(ready)
+            self._lines.cut_if_due()
             if self._code is None:
                 self._look()
 
@@ -148,6 +178,11 @@ class Program:
                     os.killpg(self._pid, number)
                 except ProcessLookupError:
                     os.kill(self._pid, number)
+
+
+def _cut_after_s() -> float | None:
+    limit_s = float(os.environ.get("GPUCLUSTER_HANG_TIMEOUT") or 0)
+    return min(LATEST_CUT_S, limit_s / 3) or None
 
 
 def _fork(command: list[str], environment: Mapping[str, str], output: int) -> int:

@@ -59,11 +59,12 @@ def test_a_job_that_hangs_ends_and_says_where_each_rank_stands(tmp_path, launche
     assert not [pid for rank in range(4) if alive(pid := (tmp_path / f"pid{rank}").read_text())]
 
 
-@pytest.mark.parametrize("place", ["line", "code", "state"])
+@pytest.mark.parametrize("place", ["line", "dots", "code", "state"])
 def test_a_job_that_prints_or_writes_files_does_not_hang(tmp_path, place):
     """It is silent for less than the limit at a time, and runs for longer."""
     work = {
         "line": "print('step', flush=True)",
+        "dots": "print('.', end='', flush=True)",  # as Keras's and unittest's progress
         "code": "open('checkpoint.pt', 'w').close()",
         "state": "open(os.environ['GPUCLUSTER_STATE'] + '/model.pt', 'w').close()",
     }[place]
