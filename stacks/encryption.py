@@ -13,7 +13,7 @@ key: `kms:*` for the account), the policy must allow:
 
 EC2, EFS, FSx, RDS and Secrets Manager use their caller's permissions. The caller is CloudFormation during a deployment,
 and the head node when it launches nodes or creates file systems; `grant_volumes` and `grant_file_systems` give it the
-permissions.
+permissions. It is the user when `gpucluster start` or `up` starts the head node: docs/policies/deployer.json has them.
 """
 
 from __future__ import annotations
@@ -90,4 +90,6 @@ def _statement(
 
 
 def _via(scope: Construct, service: str) -> str:
+    """The same in every AWS partition: the template of `cdk bootstrap` (FileAssetsBucketEncryptionKey) has no other
+    name for China."""
     return f"{service}.{cdk.Stack.of(scope).region}.amazonaws.com"

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gpucluster.baking.pins import Baking
+from gpucluster.cluster import instance_states
 from gpucluster.cluster.deployment import Deployment
 from gpucluster.errors import CloudError
 
-WAITING = {"Delay": 5, "MaxAttempts": 720}
-"""One hour, because the first image of a disk copies the whole disk."""
+POLL_S = 5.0
+PATIENCE_S = 3600.0
+"""The first image of a disk copies the whole disk."""
+UNFINISHED = ("pending", "transient")
+"""Other states than these and `available` are final (EC2 API reference, Image: failed, error, invalid …)."""
 _TAGS = ("gpucluster:recipe", "gpucluster:base", "gpucluster:parts")
 
 Image = Mapping[str, Any]
@@ -51,7 +56,7 @@ def build(deployment: Deployment, baking: Baking, inherited: Mapping[str, str], 
         ec2 = deployment.clients.ec2
         tell(f"stopping {instance_id}")
         ec2.stop_instances(InstanceIds=[instance_id])
-        ec2.get_waiter("instance_stopped").wait(InstanceIds=[instance_id], WaiterConfig=WAITING)
+        instance_states.wait(ec2, [instance_id], "stopped")
         image_id = create(ec2, instance_id, baking)
         tell(f"creating {image_id} from its disk")
         wait_for(ec2, image_id)
@@ -82,9 +87,15 @@ def create(ec2: Any, instance_id: str, baking: Baking) -> str:
 
 
 def wait_for(ec2: Any, image_id: str) -> None:
-    from botocore.exceptions import WaiterError
-
-    try:
-        ec2.get_waiter("image_available").wait(ImageIds=[image_id], WaiterConfig=WAITING)
-    except WaiterError as error:
-        raise CloudError(f"{image_id} did not become available: {error}", "`gpucluster image list` shows it") from None
+    """Raises CloudError if the image ends in another state than available."""
+    hint, deadline = "`gpucluster image list` shows it", time.monotonic() + PATIENCE_S
+    while True:
+        (image,) = ec2.describe_images(ImageIds=[image_id])["Images"] or ({"State": "gone"},)
+        if image["State"] == "available":
+            return
+        if image["State"] not in UNFINISHED:
+            reason = image.get("StateReason", {}).get("Message") or "EC2 gives no reason"
+            raise CloudError(f"{image_id} did not become available: it is {image['State']}: {reason}", hint)
+        if time.monotonic() > deadline:
+            raise CloudError(f"{image_id} is still {image['State']} after {PATIENCE_S / 3600:.0f} hour", hint)
+        time.sleep(POLL_S)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from gpucluster import updates
-from gpucluster.cluster import cdk, stack, tagged_instances
+from gpucluster.cluster import cdk, instance_states, stack, tagged_instances
 from gpucluster.cluster.budget_stop import BudgetStop
 from gpucluster.cluster.progress import Progress, Role, Tell, as_cdk_tells, describe, with_heartbeat
 from gpucluster.cluster.replacements import Replacements
-from gpucluster.errors import DeployError
+from gpucluster.errors import CloudError, DeployError
 
 HEARTBEAT_S = 5.0
 
@@ -99,7 +99,10 @@ class Deployment:
             said = self._run("deploy", inherited, *options, again=again)
         except DeployError:
             self._end_replaced_heads()
-            self._start_head()
+            try:
+                self._start_head()
+            except CloudError as problem:  # the deployment's own failure is what the user must read in the end
+                self.tell(f"{problem}; {problem.hint}")
             raise
         self._end_replaced_heads()
         return not any("(no changes)" in line for line in said)
@@ -159,7 +162,8 @@ class Deployment:
         self.clients.ec2.modify_instance_attribute(InstanceId=instance_id, DisableApiTermination={"Value": False})
 
     def _start_head(self) -> None:
-        """It is stopped if an update failed after the new head node had taken its volume."""
+        """It is stopped if an update failed after the new head node had taken its volume. Raises CloudError if EC2
+        cannot start it."""
         if self.status() is None:
             return
         ours = stack.instance_ids(self.clients.cloudformation, self.name)
@@ -168,8 +172,9 @@ class Deployment:
         if not stopped:
             return
         self.tell(f"starting the head node {' '.join(stopped)}, which is stopped")
-        self.clients.ec2.get_waiter("instance_stopped").wait(InstanceIds=stopped)
+        instance_states.wait(self.clients.ec2, stopped, "stopped")
         self.clients.ec2.start_instances(InstanceIds=stopped)
+        instance_states.wait(self.clients.ec2, stopped, "running")
 
     def _replace_head(self, *, on_purpose: bool) -> Replacements | None:
         """Makes the deployment replace the head node, on purpose or because it was terminated. Returns the count if a

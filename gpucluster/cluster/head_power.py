@@ -3,14 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from gpucluster.cluster import aws, tagged_instances
+from gpucluster.cluster import aws, instance_states, tagged_instances
 from gpucluster.cluster.aws import Aws
 from gpucluster.errors import CloudError
-
-POLL_S = 5
-PATIENCE_S = 900
 
 
 def running_nodes(cloud: Aws) -> list[str]:
@@ -31,15 +26,16 @@ def stop(cloud: Aws) -> bool:
     with aws.aws_errors():
         ec2 = cloud.client("ec2")
         if head.state == "pending":
-            _wait(ec2, "instance_running", head.instance_id)
+            instance_states.wait(ec2, [head.instance_id], "running")
         if head.state != "stopping":
             ec2.stop_instances(InstanceIds=[head.instance_id])
-        _wait(ec2, "instance_stopped", head.instance_id)
+        instance_states.wait(ec2, [head.instance_id], "stopped")
     return head.state != "stopping"
 
 
 def start(cloud: Aws) -> bool:
-    """Whether it was stopped or stopping before. Returns when EC2 runs it; Slurm needs some seconds more."""
+    """Whether it was stopped or stopping before. Returns when EC2 runs it; Slurm needs some seconds more. Raises
+    CloudError if EC2 cannot start it."""
     head = cloud.head()
     if head.state == "running":
         return False
@@ -47,17 +43,11 @@ def start(cloud: Aws) -> bool:
     with aws.aws_errors():
         ec2 = cloud.client("ec2")
         if head.state == "stopping":
-            _wait(ec2, "instance_stopped", head.instance_id)
+            instance_states.wait(ec2, [head.instance_id], "stopped")
         if head.state != "pending":
             ec2.start_instances(InstanceIds=[head.instance_id])
-        _wait(ec2, "instance_running", head.instance_id)
+        instance_states.wait(ec2, [head.instance_id], "running")
     return head.state != "pending"
-
-
-def _wait(ec2: Any, waiter: str, instance_id: str) -> None:
-    ec2.get_waiter(waiter).wait(
-        InstanceIds=[instance_id], WaiterConfig={"Delay": POLL_S, "MaxAttempts": PATIENCE_S // POLL_S}
-    )
 
 
 def _refuse_ended(instance_id: str, state: str) -> None:

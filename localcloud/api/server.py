@@ -110,6 +110,7 @@ class Application:
             return api.handle(Request(environ), self._plane.cloudformation)
         if call.service == "dlm":
             return dlm.handle(Request(environ), call.region, ACCOUNT_ID)
+        authorization.LATE_DENIAL.set(decision.late_denial)
         with self._locks.holding(call.service, call.action):
             body, status, headers = run_wsgi_app(self._plane.moto, environ, buffered=True)
             # not joined, because an answer to HEAD would get a length of 0

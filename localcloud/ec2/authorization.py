@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from botocore.model import OperationModel
@@ -116,12 +117,26 @@ def _named(pace: Pace, backend: EC2Backend, action: str, parameters: dict[str, A
     for volume_id in ids if action == "AttachVolume" else ():
         key_id = backend.volumes[volume_id].kms_key_id if volume_id in backend.volumes else None
         yield from of_key(backend.region_name, key_id, ("Decrypt", "CreateGrant"), via="ec2")
+    for instance_id in ids if action == "StartInstances" else ():
+        yield from _keys_of_disks(backend, instance_id)
     for kind, tags in convert_tag_spec(parameters.get("TagSpecifications") or []).items():
         made = f"arn:aws:ec2:{backend.region_name}:{backend.account_id}:{kind}/*"
         yield Check(f"ec2:{action}", made, _request_tags(tags))
         yield Check("ec2:CreateTags", made, _request_tags(tags) | {"ec2:CreateAction": (action,)})
     if not ids:
         yield Check(f"ec2:{action}", keys=_request_tags(request_tags))
+
+
+def _keys_of_disks(backend: EC2Backend, instance_id: str) -> Iterator[Check]:
+    """Who starts an instance with encrypted disks must be allowed to give EC2 a grant for their keys. EC2 accepts the
+    call without that: https://repost.aws/knowledge-center/kms-iam-ec2-permission. CreateGrant alone is enough:
+    aws-solutions/instance-scheduler-on-aws issue 9, ministryofjustice/modernisation-platform issue 2542."""
+    instance = backend.get_instance_by_id(instance_id)
+    blocks = [block for _, block in instance.get_block_device_mapping] if instance else []
+    volumes = [backend.volumes[block.volume_id] for block in blocks if block.volume_id in backend.volumes]
+    for key in sorted({volume.kms_key_id for volume in volumes if volume.kms_key_id}):
+        for check in of_key(backend.region_name, key, ("CreateGrant",), via="ec2"):
+            yield replace(check, late=True)
 
 
 def _is_id(value: str) -> bool:

@@ -12,8 +12,9 @@ from localcloud.ec2.errors import Ec2Error
 from localcloud.machines.spec import Hypervisor
 from localcloud.runtime import Runtime
 
-# why an instance ended without TerminateInstances
+# why an instance ended or stopped without a request
 REASONS = {
+    "Client.InternalError": "Client error on launch",
     "Client.InstanceInitiatedShutdown": "Instance initiated shutdown",
     "Server.SpotInstanceTermination": "Spot instance termination",
     "Server.InternalError": "Internal error on launch or while running",
@@ -56,8 +57,15 @@ def stop(hypervisor: Hypervisor, instance: Instance, *, hard: bool = False) -> N
 def _come_to_rest(instance: Instance) -> None:
     """What EC2 does after a guest has stopped: an address from the launch returns to the pool."""
     instance.stop()
-    if not _was_asked(instance):
-        _tell(instance, "Client.InstanceInitiatedShutdown")
+    code = _untimely.pop(instance.id, None if _was_asked(instance) else "Client.InstanceInitiatedShutdown")
+    if code:
+        _tell(instance, code)
+
+
+def fail_to_start(instance: Instance) -> None:
+    """EC2 may not use a key of its disks: `refresh` finds it stopped again. The reason's words:
+    https://repost.aws/knowledge-center/kms-iam-ec2-permission."""
+    _untimely[instance.id] = "Client.InternalError"
 
 
 def _was_asked(instance: Instance) -> bool:

@@ -11,6 +11,7 @@ from moto.ec2.responses import EC2Response
 from localcloud.ec2 import lifecycle, quotas, reservations, spec
 from localcloud.ec2.disks import block_devices
 from localcloud.ec2.errors import Ec2Error, insufficient_capacity
+from localcloud.identity.authorization import LATE_DENIAL
 from localcloud.runtime import Runtime
 
 State = dict[str, Any]
@@ -54,7 +55,10 @@ class PowerActions(EC2Response):
             if instance.state == "stopped":
                 instance.start()
                 lifecycle.show(instance, "pending")
-                on(self.runtime, instance)
+                if LATE_DENIAL.get():
+                    lifecycle.fail_to_start(instance)
+                else:
+                    on(self.runtime, instance)
             changes.append(_change(instance, before))
         return ActionResult({"StartingInstances": changes})
 

@@ -8,7 +8,8 @@ resources and condition keys a call has.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,12 @@ class Decision:
 
     checks: tuple[resources.Check, ...] = ()
     denial: Denial | None = None
+    late_denial: Denial | None = None
+    """Of a permission for which the service asks after it has accepted the call."""
+
+
+LATE_DENIAL: ContextVar[Denial | None] = ContextVar("late_denial", default=None)
+"""While a call is served: its decision's `late_denial`."""
 
 
 class Judge:
@@ -64,14 +71,19 @@ class Judge:
         policies, boundary = self._policies(session)
         common = _common_keys(call, session, session.arn)
         needed = tuple(check for check in resources.checks(call, self._checkers) if check.action not in ALWAYS_ALLOWED)
-        for check in needed:
-            decision = permissions.evaluate(policies, check.action, check.resource, common | check.keys)
-            if decision == permissions.ALLOWED and boundary is not None:
-                decision = permissions.evaluate([boundary], check.action, check.resource, common | check.keys)
-            if decision != permissions.ALLOWED:
-                explicit = decision == permissions.EXPLICIT_DENY
-                return Decision(needed, Denial(session.arn, check.action, check.resource, explicit, check.refusal))
-        return Decision(needed)
+
+        def first(checks: Iterable[resources.Check]) -> Denial | None:
+            for check in checks:
+                decision = permissions.evaluate(policies, check.action, check.resource, common | check.keys)
+                if decision == permissions.ALLOWED and boundary is not None:
+                    decision = permissions.evaluate([boundary], check.action, check.resource, common | check.keys)
+                if decision != permissions.ALLOWED:
+                    explicit = decision == permissions.EXPLICIT_DENY
+                    return Denial(session.arn, check.action, check.resource, explicit, check.refusal)
+            return None
+
+        late = first(check for check in needed if check.late)
+        return Decision(needed, first(check for check in needed if not check.late), late)
 
     def _policies(self, session: Session) -> Policies:
         if session.user_name:

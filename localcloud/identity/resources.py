@@ -32,6 +32,8 @@ class Check:
     keys: Keys = field(default_factory=dict)
     refusal: tuple[str, str] | None = None
     """Code and message, if the service has words of its own for a caller who lacks this permission."""
+    late: bool = False
+    """Whether the service asks for it only after it has accepted the call, which then fails in its own way."""
 
 
 Checker = Callable[[Call], Iterable[Check]]

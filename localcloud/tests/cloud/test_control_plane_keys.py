@@ -119,6 +119,26 @@ def test_disks_with_a_customer_key_need_permission_at_launch_and_attachment(
     as_role(allow("ec2:*"), use, grant)("ec2").attach_volume(**attach)
 
 
+def test_an_instance_whose_disks_key_its_caller_may_not_use_stops_again(
+    place: Place, as_role: Callable[..., Client], key: str
+) -> None:
+    """https://repost.aws/knowledge-center/kms-iam-ec2-permission: EC2 accepts the call, pending, then stopped."""
+    disk = {"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 1, "Encrypted": True, "KmsKeyId": key}}
+    (instance_id,) = place.run(BlockDeviceMappings=[disk])
+    place.await_state("running", instance_id)
+    place.ec2.stop_instances(InstanceIds=[instance_id])
+    place.await_state("stopped", instance_id)
+    (change,) = as_role(allow("ec2:*"))("ec2").start_instances(InstanceIds=[instance_id])["StartingInstances"]
+    assert change["CurrentState"]["Name"] == "pending"
+    place.await_state("stopped", instance_id)
+    (found,) = place.describe(instance_id)
+    reason = {"Code": "Client.InternalError", "Message": "Client.InternalError: Client error on launch"}
+    assert found["StateReason"] == reason
+    grant = allow("kms:CreateGrant", key, **via("ec2", Bool={"kms:GrantIsForAWSResource": "true"}))
+    as_role(allow("ec2:*"), grant)("ec2").start_instances(InstanceIds=[instance_id])
+    place.await_state("running", instance_id)
+
+
 @pytest.mark.parametrize("lacks", ["s3:Get*", "s3:List*", "s3:PutObject", None])
 def test_fsx_refuses_to_link_a_bucket_that_its_caller_cannot_use(
     place: Place, as_role: Callable[..., Client], lacks: str | None

@@ -86,6 +86,8 @@ def test_the_deployers_policy_allows_every_call() -> None:
 def test_no_policy_has_an_action_without_a_call(policy: str) -> None:
     # CDK assumes roles; the tunnel is opened by a signed URL; an image is tagged as it is made; waiters ask for states.
     others = {"sts:AssumeRole", "ec2-instance-connect:OpenTunnel", "ec2:CreateTags", "budgets:DescribeBudgetAction"}
+    # EC2 calls KMS in the name of whoever starts an instance.
+    others |= {"kms:CreateGrant", "kms:Decrypt", "kms:GenerateDataKeyWithoutPlaintext"}
     idle = {pattern for pattern in granted(policy) if not any(fnmatchcase(action, pattern) for action in actions())}
     assert idle <= others
 
@@ -133,3 +135,35 @@ def test_a_users_policy_opens_one_account_of_one_cluster(tagged: None, call: Cal
     policy = json.loads((ROOT / "docs" / "policies" / "user.json").read_text())
     (check,) = instance_connect(Pace(lambda profile: []), call)
     assert (evaluate([policy], check.action, check.resource, check.keys) == ALLOWED) is allowed
+
+
+def allows(policy: str, action: str, resource: str, **keys: str) -> bool:
+    document = json.loads((ROOT / "docs" / "policies" / policy).read_text())
+    given = {key.replace("__", ":"): (value,) for key, value in keys.items()}
+    return evaluate([document], action, resource, given) == ALLOWED
+
+
+@pytest.mark.parametrize(("partition", "region"), [("aws", "eu-west-1"), ("aws-cn", "cn-north-1")])
+@pytest.mark.parametrize(
+    ("policy", "action", "resource"),
+    [
+        ("deployer.json", "sts:AssumeRole", "iam::1:role/cdk-hnb659fds-deploy-role-1-R"),
+        ("jobs.json", "ssm:GetParameter", "ssm:R:1:parameter/gpucluster/GpuCluster/host-key"),
+        ("user.json", "ssm:GetParameter", "ssm:R:1:parameter/gpucluster/GpuCluster/host-key"),
+    ],
+)
+def test_the_policies_fit_every_partition(partition: str, region: str, policy: str, action: str, resource: str) -> None:
+    """China refuses `arn:aws:` (kubernetes-sigs/aws-load-balancer-controller issue 1557). `arn:*:` is allowed: CDK
+    Pipelines' own roles have it (aws-cdk, packages/aws-cdk-lib/pipelines, `arn:*:iam::`)."""
+    assert allows(policy, action, f"arn:{partition}:{resource.replace('R', region)}")
+
+
+@pytest.mark.parametrize("action", ["kms:CreateGrant", "kms:Decrypt", "kms:GenerateDataKeyWithoutPlaintext"])
+def test_the_deployer_may_start_a_head_whose_disks_have_a_key(action: str) -> None:
+    """https://repost.aws/knowledge-center/kms-iam-ec2-permission."""
+    key = "arn:aws-cn:kms:cn-north-1:1:key/1"
+    grant = {"kms__GrantIsForAWSResource": "true"}
+    assert allows("deployer.json", action, key, kms__ViaService="ec2.cn-north-1.amazonaws.com", **grant)
+    assert not allows("deployer.json", action, key, kms__ViaService="s3.cn-north-1.amazonaws.com", **grant)
+    assert not allows("deployer.json", action, key)
+    assert not allows("deployer.json", "kms:CreateGrant", key, kms__ViaService="ec2.cn-north-1.amazonaws.com")

@@ -25,8 +25,8 @@ Deploy = Callable[..., Stack]
 
 
 class Thing(Handler):
-    """`Size` changes in place, `Kind` replaces; `Refuse` makes every operation fail; an update that `Waits` ends when it is
-    cancelled."""
+    """`Size` changes in place, `Kind` replaces; `Refuse` makes every operation fail; an update that `Waits` ends when
+    it is cancelled."""
 
     resource_type = "Test::Thing"
     updatable = frozenset({"Size", "Refuse", "Links", "Waits"})
