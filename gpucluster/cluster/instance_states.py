@@ -1,6 +1,6 @@
 """Waits until an EC2 instance has a state, and says why if it never gets there.
 
-EC2 accepts StartInstances for an instance that it cannot start: the instance becomes `pending`, then `stopped` again, and
+EC2 accepts StartInstances for an instance that it cannot start: it becomes `pending`, then `stopped` again, and
 only its StateReason tells why (re:Post, "Why does my EC2 instance stop when I try to start it": a customer's KMS key
 without kms:CreateGrant). boto3's waiter `instance_running` would wait on.
 """
