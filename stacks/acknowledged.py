@@ -35,11 +35,13 @@ INSTANCE = "Head/Instance/Resource"
 
 ANY = "IAM5[Resource::*]"
 BUNDLES = "IAM5[Resource::arn:<AWS::Partition>:s3:::cdk-hnb659fds-assets-{account}-{region}/{name}/*]"
+BUNDLE_KEYS = "IAM5[Resource::arn:<AWS::Partition>:kms:{region}:*:key/*]"
 PARAMETERS = "IAM5[Resource::arn:<AWS::Partition>:ssm:{region}:{account}:parameter/gpucluster/{name}/*]"
 LOG = "IAM5[Resource::arn:<AWS::Partition>:logs:{{region}}:{{account}}:log-group:/gpucluster/{{name}}/{log}:*]"
 EC2 = "IAM5[Resource::arn:<AWS::Partition>:ec2:{{region}}:{{account}}:{kind}/*]"
 
 WHICH_BUNDLE = "a bundle is named after its hash; the prefix belongs to this cluster only"
+WHICH_KEY = "only the account's bootstrap knows the key; a condition allows only the bundles of this cluster"
 WHICH_PARAMETER = "partitions are added and removed; the path belongs to this cluster only"
 WHICH_STREAM = "each instance writes its own stream in this one group"
 FSX = "IAM5[Resource::arn:<AWS::Partition>:fsx:{{region}}:{{account}}:{kind}/*]"
@@ -51,10 +53,12 @@ NO_ROTATION = "running nodes keep it in memory, and a new one would cut them off
 ROWS = (
     Row(COMPUTE, ANY, "DescribeTags and PutMetricData: AWS has no scope for them except the namespace, which is set"),
     Row(COMPUTE, BUNDLES, WHICH_BUNDLE),
+    Row(COMPUTE, BUNDLE_KEYS, WHICH_KEY),
     Row(COMPUTE, PARAMETERS, WHICH_PARAMETER),
     Row(COMPUTE, EC2.format(kind="instance"), OURS_BY_TAG),
     Row(HEAD, ANY, "ec2:Describe… and PutMetricData: AWS has no scope for them except the namespace, which is set"),
     Row(HEAD, BUNDLES, WHICH_BUNDLE),
+    Row(HEAD, BUNDLE_KEYS, WHICH_KEY),
     Row(HEAD, PARAMETERS, WHICH_PARAMETER),
     Row(HEAD, EC2.format(kind="instance"), OURS_BY_TAG),
     Row(HEAD, EC2.format(kind="launch-template"), OURS_BY_TAG),
@@ -83,6 +87,7 @@ ROWS = (
 BUILDER_ROLE = "Role/DefaultPolicy/Resource"
 BUILDER_ROWS = (
     Row(BUILDER_ROLE, BUNDLES, WHICH_BUNDLE),
+    Row(BUILDER_ROLE, BUNDLE_KEYS, WHICH_KEY),
     Row(BUILDER_ROLE, PARAMETERS, "the path belongs to this stack only"),
     Row("Vpc/Resource", "VPC7", "it contains one instance, which nobody can reach and which lives for an hour at most"),
     Row("Instance/Resource", "EC28", "it installs software, is stopped and deleted; nobody reads its metrics"),

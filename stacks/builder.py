@@ -79,7 +79,7 @@ class ImageBuilder(cdk.Stack):
 
     def _role(self, config: ClusterConfig, bundle: Bundle, parameters: Parameters) -> iam.Role:
         role = roles.node_role(self, "Role")
-        roles.allow(role, ["s3:GetObject"], [bundle.objects_arn(config.name)])
+        roles.grant_bundles(role, bundle.objects_arn(config.name))
         roles.allow(role, ["ssm:GetParameter"], [parameters.arn])
         return role
 

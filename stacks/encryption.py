@@ -25,6 +25,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from stacks.arns import arn
+
 
 def customer_key(scope: Construct, arn: str | None) -> kms.IKey | None:
     """None: AWS's own key for each service."""
@@ -72,6 +74,19 @@ def grant_objects(role: iam.Role, key: kms.IKey | None, *, write: bool) -> None:
     """For buckets that the same key encrypts. The policy of another key must name the role itself."""
     if key:
         _allow(role, key, ("Decrypt", "GenerateDataKey") if write else ("Decrypt",), service="s3")
+
+
+def grant_key_of_bundles(role: iam.Role, objects: str) -> None:
+    """Allows a role to read bundles whose bucket has a customer's key (`cdk bootstrap --bootstrap-kms-key-id`): S3
+    decrypts in the reader's name, and no template knows the key (aws-cdk issue 25100). `objects`: their ARN.
+
+    Any key, but only for S3's data keys of these objects. With S3 Bucket Keys, the context of those is the bucket's
+    ARN (S3 user guide, "Reducing the cost of SSE-KMS with Amazon S3 Bucket Keys").
+    """
+    context = {"kms:EncryptionContext:aws:s3:arn": [objects, objects.partition("/")[0]]}
+    conditions = {"StringEquals": {"kms:ViaService": _via(role, "s3")}, "StringLike": context}
+    any_key = arn(role, "kms", "key/*", account="*")
+    role.add_to_policy(iam.PolicyStatement(actions=["kms:Decrypt"], resources=[any_key], conditions=conditions))
 
 
 def _allow(role: iam.Role, key: kms.IKey, actions: Sequence[str], *, service: str, only_for_aws: bool = False) -> None:

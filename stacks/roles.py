@@ -12,6 +12,7 @@ from constructs import Construct
 
 from stacks.arns import arn, place
 from stacks.bundle import Parameters
+from stacks.encryption import grant_key_of_bundles
 from stacks.network import Network
 from stacks.partitions import Partition
 
@@ -37,9 +38,14 @@ def allow(
     role.add_to_policy(statement)
 
 
+def grant_bundles(role: iam.Role, bundles: str) -> None:
+    allow(role, ["s3:GetObject"], [bundles])
+    grant_key_of_bundles(role, bundles)
+
+
 def grant_boot(role: iam.Role, *, bundles: str, parameters: Parameters, munge_key: secretsmanager.Secret) -> None:
     """`bundles`: the objects in CDK's asset bucket that are this cluster's bundles."""
-    allow(role, ["s3:GetObject"], [bundles])
+    grant_bundles(role, bundles)
     allow(role, ["ssm:GetParameter"], [parameters.arn])
     allow(role, ["secretsmanager:GetSecretValue"], [munge_key.secret_arn])
 

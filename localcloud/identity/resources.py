@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import unquote
 
 from moto.kms.models import kms_backends
+from moto.s3.models import s3_backends
 from moto.secretsmanager.models import secretsmanager_backends
 
 from localcloud.clients import ACCOUNT_ID
@@ -88,11 +90,26 @@ def _s3(call: Call) -> Iterator[Check]:
     if not bucket:
         yield Check(f"s3:{action}", "*")
     elif key:
-        yield Check(f"s3:{action}", f"arn:aws:s3:::{bucket}/{key}")
+        arn = f"arn:aws:s3:::{bucket}/{key}"
+        yield Check(f"s3:{action}", arn)
+        if call.action == "GetObject":
+            yield from _decrypted(call.region, bucket, key, arn)
     else:
         keys: Keys = {"s3:prefix": (call.form["prefix"],)} if "prefix" in call.form else {}
         within = "/*" if call.action == "DeleteObjects" else ""
         yield Check(f"s3:{action}", f"arn:aws:s3:::{bucket}{within}", keys)
+
+
+def _decrypted(region: str, bucket: str, key: str, arn: str) -> Iterator[Check]:
+    """S3 decrypts an object under a customer's key in its reader's name. The encryption context is the object's ARN, or
+    the bucket's if the bucket has S3 Bucket Keys: S3 user guide, "Using server-side encryption with AWS KMS keys"."""
+    held = s3_backends[ACCOUNT_ID]["aws"].buckets.get(bucket)
+    found = held.keys.get(unquote(key)) if held else None
+    encrypted_with = getattr(found, "kms_key_id", None)
+    with_bucket_key = str(getattr(found, "bucket_key_enabled", "")).lower() == "true"
+    context = f"arn:aws:s3:::{bucket}" if with_bucket_key else arn
+    for check in of_key(region, encrypted_with, ("Decrypt",), via="s3"):
+        yield replace(check, keys=check.keys | {"kms:EncryptionContext:aws:s3:arn": (context,)})
 
 
 def _ssm(call: Call) -> Iterator[Check]:

@@ -88,6 +88,29 @@ def test_a_secret_with_a_customer_key_needs_permission_for_the_key(
     secrets.delete_secret(SecretId=secret, ForceDeleteWithoutRecovery=True)
 
 
+@pytest.mark.parametrize("bucket_key", [False, True])
+def test_an_object_with_a_customer_key_needs_permission_for_the_key(
+    place: Place, as_role: Callable[..., Client], key: str, bucket_key: bool
+) -> None:
+    """S3's context of the key is the object, or the bucket with S3 Bucket Keys."""
+    s3, name = place.cloud.client("s3"), f"keyed-{bucket_key}".lower()
+    s3.create_bucket(Bucket=name)
+    s3.put_object(
+        Bucket=name, Key="a/b", Body=b"x", ServerSideEncryption="aws:kms", SSEKMSKeyId=key, BucketKeyEnabled=bucket_key
+    )
+    context = f"arn:aws:s3:::{name}" if bucket_key else f"arn:aws:s3:::{name}/a/*"
+    read = allow("s3:GetObject", f"arn:aws:s3:::{name}/*")
+    ours = via("s3", StringLike={"kms:EncryptionContext:aws:s3:arn": context})
+    try:
+        with pytest.raises(ClientError, match="kms:Decrypt"):
+            as_role(read)("s3").get_object(Bucket=name, Key="a/b")
+        node = as_role(read, allow("kms:Decrypt", "arn:aws:kms:us-east-1:*:key/*", **ours))("s3")
+        assert node.get_object(Bucket=name, Key="a/b")["Body"].read() == b"x"
+    finally:
+        s3.delete_object(Bucket=name, Key="a/b")
+        s3.delete_bucket(Bucket=name)
+
+
 def test_a_secret_with_awss_key_needs_no_permission_for_it(place: Place, as_role: Callable[..., Client]) -> None:
     secrets = place.cloud.client("secretsmanager")
     secret = secrets.create_secret(Name="plain", SecretString="x")["ARN"]

@@ -22,6 +22,8 @@ UNEXERCISED = {
     ("ComputeRole", "sts:AssumeRole"): "nodes take the role of s3_access for their jobs; the recorded run has none",
     ("HeadRole", "sts:AssumeRole"): "the head node takes it for the people who work there",
     ("HeadRole", "ec2:DescribeInstanceTopology"): "only for types whose place EC2 tells; test_topology.py boots them",
+    ("ComputeRole", "kms:Decrypt"): "the bundle, in an account whose bootstrap has a KMS key of its own",
+    ("HeadRole", "kms:Decrypt"): "the bundle, in an account whose bootstrap has a KMS key of its own",
     ("StorageJobsRole", "s3:ListBucket"): "what users' jobs do with the prefixes that s3_access gives them",
     ("StorageJobsRole", "s3:GetObject"): "what users' jobs do with the prefixes that s3_access gives them",
 }

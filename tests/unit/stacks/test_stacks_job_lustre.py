@@ -201,7 +201,7 @@ def test_linked_buckets_may_have_the_clusters_key(template_of: TemplateOf) -> No
         for each in of_type(template_of(text("scratch-2")), "AWS::IAM::Policy")
         if each["Roles"][0]["Ref"].startswith("HeadRole")
         for statement in each["PolicyDocument"]["Statement"]
-        if "s3.us-east-1.amazonaws.com" in str(statement.get("Condition"))
+        if statement.get("Condition") == {"StringEquals": {"kms:ViaService": "s3.us-east-1.amazonaws.com"}}
     ]
     assert [each["Action"] for each in statements] == [["kms:Decrypt", "kms:GenerateDataKey"]]
 

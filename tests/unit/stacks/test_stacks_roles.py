@@ -80,6 +80,7 @@ def test_the_heads_calls_are_these(template: Template) -> None:
         "ssm:GetParameter",
         "ssm:PutParameter",
         "secretsmanager:GetSecretValue",
+        "kms:Decrypt",
         "ec2:DescribeInstances",
         "ec2:DescribeInstanceStatus",
         "ec2:RunInstances",
@@ -101,10 +102,23 @@ def test_a_compute_nodes_calls_are_these(template: Template) -> None:
         "s3:GetObject",
         "ssm:GetParameter",
         "secretsmanager:GetSecretValue",
+        "kms:Decrypt",
         "ec2:DescribeTags",
         "ec2:CreateTags",
         *WATCHING,
     }
+
+
+@pytest.mark.parametrize("role", ["HeadRole", "ComputeRole"])
+def test_nodes_read_bundles_that_a_key_of_the_accounts_bootstrap_encrypts(template: Template, role: str) -> None:
+    """`cdk bootstrap --bootstrap-kms-key-id`: aws-cdk issue 25100. Without the bundle no node boots."""
+    statement, reading = one(template, role, "kms:Decrypt"), one(template, role, "s3:GetObject")
+    (bundles,) = resources(reading)
+    assert statement["Condition"]["StringEquals"] == {"kms:ViaService": "s3.us-east-1.amazonaws.com"}
+    context = statement["Condition"]["StringLike"]["kms:EncryptionContext:aws:s3:arn"]
+    assert [flat(each) for each in context] == [bundles, bundles.removesuffix("/GpuCluster/*")]
+    assert bundles.endswith("/GpuCluster/*")
+    assert resources(statement) == ["arn:${AWS::Partition}:kms:us-east-1:*:key/*"]
 
 
 def test_the_head_launches_from_our_templates_alone(template: Template) -> None:
