@@ -51,7 +51,7 @@ def _fits(got: tuple[str, ...], baking: Baking) -> bool:
 
 def build(deployment: Deployment, baking: Baking, inherited: Mapping[str, str], *, tell: Callable[[str], None]) -> str:
     """The new AMI's id. Raises DeployError if a step fails, CloudError if EC2 cannot make the image."""
-    with _deployed(deployment, inherited):
+    with deployment.turn("image build"), _deployed(deployment, inherited):
         instance_id = deployment.outputs()["InstanceId"]
         ec2 = deployment.clients.ec2
         tell(f"stopping {instance_id}")

@@ -218,6 +218,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             # as for Ctrl-C: programs that a verb started, such as the CDK command line, must not outlive it
             signal.signal(signal.SIGTERM, signal.default_int_handler)
+            if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:  # the terminal is closed; nohup ignores it
+                signal.signal(signal.SIGHUP, signal.default_int_handler)
         result = cli.main(args=arguments, prog_name="gpucluster", obj=context, standalone_mode=False)
         sys.stdout.flush()
     except BaseException as error:

@@ -34,6 +34,8 @@ class Comparison:
     """False if the deployed file is unknown; `old` is then the new file."""
     lost_heads: tuple[str, ...] = ()
     """Terminated head nodes, which are not among the changes of the file."""
+    since: tuple[str, str] | None = None
+    """The deployed cluster's last change, see `Deployment.last_change`."""
     awaited: str = ""
     """The entry of cdk.context.json that counts a pending replacement of the head node; usually empty."""
 
@@ -70,19 +72,21 @@ class Comparison:
 
 
 def compare(deployment: Deployment, config: ClusterConfig, tell: Tell) -> Comparison:
+    since = deployment.last_change()  # before anything is read, so that a later change is noticed
     try:
         deployed = deployment.deployed()
     except updates.UnknownRecord as unknown:
         tell(f"another version of GpuCluster deployed {config.name} ({unknown}): the changes cannot be listed")
-        return Comparison(config, (), known=False)
+        return Comparison(config, (), known=False, since=since)
     if deployed is None:
-        return Comparison(None, ())
+        return Comparison(None, (), since=since)
     old, new = deployed.compared_with(config, cdk.pinned(cdk.context_file(deployment.config_file)))
     found = updates.compare(old, new, node_lines=deployed.node_lines)
     there = deployment.file_systems() if updates.asks_for(found) else ()
     settled = updates.settle(found, deployment.live_nodes(), there)
     lost = tuple(deployment.lost_heads())
-    return Comparison(old, settled, lost_heads=lost, awaited="" if lost else deployment.replacements().awaited())
+    awaited = "" if lost else deployment.replacements().awaited()
+    return Comparison(old, settled, lost_heads=lost, since=since, awaited=awaited)
 
 
 def refuse_loss(comparison: Comparison) -> None:

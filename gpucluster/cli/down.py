@@ -13,8 +13,8 @@ import click
 
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
-from gpucluster.cli.up import deployment_of, stopwatch
-from gpucluster.cluster import local_cloud, stack
+from gpucluster.cli.up import deployment_of, refuse_another, stopwatch
+from gpucluster.cluster import local_cloud, register, stack
 from gpucluster.cluster.deletion import unexported
 from gpucluster.cluster.deletion.summary import what_goes_and_stays
 from gpucluster.cluster.deployment import Deployment
@@ -48,10 +48,12 @@ def command(context: CliContext, yes: bool, export: bool, discard: bool) -> int:
         return _gone(config)
     if record and not local_cloud.running_at(record.endpoint_url):
         click.echo(f"the local cloud at {record.endpoint_url} has stopped, and the cluster ended with it", err=True)
+        ended = {"name": config.name, "region": config.region, "account": local_cloud.ACCOUNT}
+        register.remove(context.config_path, **ended)
         exit_code = 0
     else:
         deployment = deployment_of(context.config_path, config, tell=stopwatch())
-        with aws_errors():
+        with aws_errors(), deployment.turn("down"):
             exit_code = _take_down(
                 deployment,
                 config,
@@ -122,8 +124,16 @@ def _take_down(
     keep_data: Callable[[ClusterConfig], None],
     end_lustre: Callable[[ClusterConfig], None],
 ) -> int:
+    others = refuse_another(deployment.config_file, config)
     status = deployment.status()
+    if status is None and others:
+        raise UsageError(
+            f"there is no stack {config.name} in {config.region}, and nothing was deleted: `gpucluster up` created "
+            f"{others[-1]} from this file",
+            f"set name: {others[-1].name} and region: {others[-1].region} to delete that cluster",
+        )
     if status is None:
+        deployment.unregister()
         click.echo(f"nothing to delete: there is no stack {config.name} in {config.region}", err=True)
         return 0
     if stack.has_cluster(status):
@@ -140,6 +150,7 @@ def _take_down(
         deployment.down(os.environ)
     except KeyboardInterrupt:
         return _interrupted(deployment)
+    deployment.unregister()
     click.echo(f"{config.name} is deleted", err=True)
     return 0
 

@@ -9,7 +9,7 @@ import time
 import click
 
 from gpucluster.cli.frame.context import CliContext
-from gpucluster.cli.up import ask_account, deployment_of, stopwatch
+from gpucluster.cli.up import ask_account, deployment_of, refuse_another, stopwatch
 from gpucluster.config import ClusterConfig
 from gpucluster.errors import NotDeployedError, UsageError
 
@@ -45,7 +45,8 @@ def replace(context: CliContext, yes: bool) -> int:
     config, tell, began = context.load(), stopwatch(), time.monotonic()
     cdk.fetch(tell)
     deployment = deployment_of(context.config_path, config, tell=tell)
-    with aws_errors():
+    with aws_errors(), deployment.turn("head replace"):
+        refuse_another(context.config_path, config)
         deployment.let_finish()
         comparison = changes.compare(deployment, config, tell)
         if comparison.old is None:
@@ -59,7 +60,7 @@ def replace(context: CliContext, yes: bool) -> int:
         ask_account(context.config_path, config)
         before = deployment.outputs().get("HeadInstanceId")
         tell(f"replacing the head node {before}: {what_happens(comparison.old)}")
-        deployment.up(os.environ, replace_head=True)
+        deployment.up(os.environ, since=comparison.since, replace_head=True)
         now = deployment.outputs()["HeadInstanceId"]
     result = {"name": config.name, "region": config.region, "before": before, "instance_id": now}
     click.echo(json.dumps({**result, "seconds": round(time.monotonic() - began, 1)}))

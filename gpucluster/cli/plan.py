@@ -91,11 +91,11 @@ def _refusal(context: CliContext, config: ClusterConfig, cloud: dict[str, Any] |
 
 def _comparison(context: CliContext, config: ClusterConfig) -> Comparison:
     from gpucluster.cli import changes
-    from gpucluster.cli.up import deployment_of, refuse_second_region, stopwatch
+    from gpucluster.cli.up import deployment_of, refuse_another, stopwatch
 
     tell = stopwatch()
     deployment = deployment_of(context.config_path, config, tell=tell)
-    refuse_second_region(context.config_path, config, deployment)
+    refuse_another(context.config_path, config)
     return changes.compare(deployment, config, tell)
 
 

@@ -15,7 +15,7 @@ import click
 from gpucluster import shipped
 from gpucluster.cli.frame import local_options, money
 from gpucluster.cli.frame.context import CliContext
-from gpucluster.cluster import cdk, local_cloud
+from gpucluster.cluster import cdk, local_cloud, register
 from gpucluster.cluster.deployment import Deployment
 from gpucluster.config import ClusterConfig
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, CloudError, UsageError
@@ -63,12 +63,15 @@ def command(
     tell = stopwatch()
     cdk.fetch(tell)
     if local:
+        register.refuse_another(
+            context.config_path, name=config.name, region=config.region, account=local_cloud.ACCOUNT
+        )
         start_local_cloud(context.config_path, config, port=port, image=image, wheels=wheels, tell=tell)
     began = time.monotonic()
     deployment = deployment_of(context.config_path, config, tell=tell)
     try:
-        with aws_errors():
-            refuse_second_region(context.config_path, config, deployment)
+        with aws_errors(), deployment.turn("up"):
+            refuse_another(context.config_path, config)
             ask_account(context.config_path, config)
             refuse_lost_images(context.config_path, config)
             deployment.let_finish()
@@ -79,7 +82,9 @@ def command(
             if comparison.known and not local_cloud.read(context.config_path, config.name):
                 money.tell_price(comparison.old, config, ask=not yes)
             with changes.nodes_out_of_service(comparison, context.config_path, deployment, tell, drain=drain):
-                changed = deployment.up(os.environ, launches_again=comparison.launches_again)
+                deployment.register()
+                again = comparison.launches_again
+                changed = deployment.up(os.environ, since=comparison.since, launches_again=again)
             outputs = deployment.outputs()
     except KeyboardInterrupt:
         return interrupted(deployment)
@@ -106,19 +111,18 @@ def stopwatch() -> Callable[[str], None]:
     return lambda line: click.echo(f"[{time.monotonic() - began:4.0f} s] {line}", err=True)
 
 
-def refuse_second_region(config_file: Path, config: ClusterConfig, deployment: Deployment) -> None:
-    """In another region it would be a second cluster, and the first would continue to cost money without a file."""
-    from gpucluster.cluster import aws, stack
+def refuse_another(config_file: Path, config: ClusterConfig) -> list[register.Entry]:
+    """Raises UsageError if `up` created this file's cluster in another region or account: that one would continue to
+    cost money without a file. Returns the clusters that the file created under another name, and says so."""
+    from gpucluster.cluster import aws, left_behind
 
-    region = deployment.last_region()
-    if region in (None, config.region):
-        return
-    there = aws.connect(config.model_copy(update={"region": region}), config_file).client("cloudformation")
-    if stack.status(there, config.name):
-        raise UsageError(
-            f"region: {config.name} is in {region}, and cannot move to {config.region}; nothing was changed",
-            f"give the new cluster another name, or delete the old one first: `gpucluster down` with region: {region}",
-        )
+    cloud = aws.connect(config, config_file)
+    account = cloud.account()
+    others = left_behind.forget_deleted(config_file, config, account)
+    cloud.refuse_another(account)
+    for entry in others:
+        click.echo(f"warning: {left_behind.words(entry)}", err=True)
+    return others
 
 
 def ask_account(config_file: Path, config: ClusterConfig) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from gpucluster import account
-from gpucluster.cluster import local_cloud, stack, tagged_instances
+from gpucluster.cluster import local_cloud, register, stack, tagged_instances
 from gpucluster.errors import AccessError, AwsError, CloudError, NotDeployedError, RemoteError, UsageError
 
 if TYPE_CHECKING:
@@ -65,12 +65,13 @@ def connect(config: ClusterConfig, config_path: Path | str | None = None) -> Aws
     import boto3
 
     _check_user(config)
-    record = local_cloud.read(Path(config_path or config._document.file), config.name)
+    file = Path(config_path or config._document.file)
+    record = local_cloud.read(file, config.name)
     with aws_errors():
         if record is None:
-            return Aws(config, boto3.Session(region_name=config.region), None)
+            return Aws(config, boto3.Session(region_name=config.region), None, file)
         keys = {"aws_access_key_id": record.access_key_id, "aws_secret_access_key": record.secret_access_key}
-        return Aws(config, boto3.Session(region_name=config.region, **keys), record.endpoint_url)
+        return Aws(config, boto3.Session(region_name=config.region, **keys), record.endpoint_url, file)
 
 
 def _check_user(config: ClusterConfig) -> None:
@@ -100,6 +101,8 @@ class Aws:
     """A boto3 session."""
     endpoint_url: str | None
     """None: AWS's own."""
+    config_file: Path | None = None
+    """None: nobody knows which clusters `up` created."""
     _clients: dict[str, Any] = field(default_factory=dict)
     _making: threading.Lock = field(default_factory=threading.Lock)
 
@@ -122,20 +125,43 @@ class Aws:
         with aws_errors():
             return stack.status(self.client("cloudformation"), self.config.name)
 
-    def outputs(self) -> dict[str, str]:
-        """Raises NotDeployedError."""
+    def account(self) -> str:
+        """The caller's."""
         with aws_errors():
-            status, found = stack.described(self.client("cloudformation"), self.config.name)
-        if status and "HeadInstanceId" in found:
+            found: str = self.client("sts").get_caller_identity()["Account"]
             return found
+
+    def outputs(self) -> dict[str, str]:
+        """Raises NotDeployedError, or UsageError if it is not the cluster that `up` created from this file."""
+        with aws_errors():
+            found = stack.described(self.client("cloudformation"), self.config.name)
+        if self._registered():
+            self.refuse_another(found.account if found else self.account())
+        if found and "HeadInstanceId" in found.outputs:
+            return found.outputs
         where = f"the cluster {self.config.name} in {self.config.region}"
-        if status is None:
-            raise NotDeployedError(
-                f"{where} does not exist", "`gpucluster up` creates it on AWS, `gpucluster up --local` on this machine"
-            )
+        if found is None:
+            raise NotDeployedError(f"{where} does not exist", self._instead())
         raise NotDeployedError(
-            f"{where} is not ready: its stack is {status}", "`gpucluster up` waits for it, or repairs it"
+            f"{where} is not ready: its stack is {found.status}", "`gpucluster up` waits for it, or repairs it"
         )
+
+    def refuse_another(self, account: str) -> None:
+        """Raises UsageError if `up` created this file's cluster in another account or region. `account`: that of the
+        cluster which the verb would use."""
+        if self.config_file:
+            name, region = self.config.name, self.config.region
+            register.refuse_another(self.config_file, name=name, region=region, account=account)
+
+    def _registered(self) -> list[register.Entry]:
+        return register.read(self.config_file) if self.config_file else []
+
+    def _instead(self) -> str:
+        """What to do if the cluster does not exist."""
+        others = [entry for entry in self._registered() if entry.name != self.config.name]
+        if others:
+            return f"`gpucluster up` created {others[-1]} from this file: set name: {others[-1].name} to use it"
+        return "`gpucluster up` creates it on AWS, `gpucluster up --local` on this machine"
 
     def head(self) -> Head:
         """Raises NotDeployedError."""

@@ -12,13 +12,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from gpucluster import shipped
+from gpucluster.cluster import cdk_failure
 from gpucluster.errors import DeployError, UsageError
 
 CLI = Path("node_modules", "aws-cdk", "bin", "cdk")
@@ -87,13 +88,11 @@ def write_context(path: Path, entries: Mapping[str, Any]) -> Path:
     return path
 
 
-def region_of(assembly: Path, stack: str) -> str | None:
-    """The region of an assembly's stack; None if there is no such assembly."""
-    try:
-        environment: str = json.loads((assembly / "manifest.json").read_text())["artifacts"][stack]["environment"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
-    return environment.rpartition("/")[2]
+def bundle_version(assembly: Path, stack: str) -> str | None:
+    """That of the synthesized cluster; None if the stack has no bundle."""
+    template = json.loads((assembly / f"{stack}.template.json").read_text(encoding="utf-8"))
+    found: str | None = template.get("Outputs", {}).get("BundleVersion", {}).get("Value")
+    return found
 
 
 def node_folder() -> Path:
@@ -194,7 +193,10 @@ def environment(aws: Mapping[str, str | None], inherited: Mapping[str, str]) -> 
 class Run:
     """One run of the CDK command line, in its own session, so that Ctrl-C does not reach it directly."""
 
-    def __init__(self, command: list[str], env: Mapping[str, str], *, cwd: Path, log: Path) -> None:
+    def __init__(
+        self, command: list[str], env: Mapping[str, str], *, cwd: Path, log: Path, inherited: Sequence[int] = ()
+    ) -> None:
+        """`inherited`: open files that it shares with this process."""
         log.parent.mkdir(parents=True, exist_ok=True)
         self._log = log.open("a", encoding="utf-8")
         self._process = subprocess.Popen(
@@ -207,6 +209,7 @@ class Run:
             text=True,
             errors="replace",
             start_new_session=True,
+            pass_fds=inherited,
         )
 
     def __enter__(self) -> Run:
@@ -226,6 +229,10 @@ class Run:
             self._log.write(line)
             yield line.rstrip()
 
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
     def exit_code(self) -> int:
         return self._process.wait()
 
@@ -235,11 +242,4 @@ def run(command: list[str], env: Mapping[str, str], *, cwd: Path, log: Path) -> 
     with Run(command, env, cwd=cwd, log=log) as process:
         said = [line for line in process.lines() if line.strip()]
         if process.exit_code() != 0:
-            raise DeployError(f"cdk {command[2]} failed: {failure(said)}", f"its output is in {log}")
-
-
-def failure(lines: list[str]) -> str:
-    """The CDK command line's error: its last error line, or else its last line."""
-    errors = [line for line in lines if re.match(r"\s*(❌|‣|\w*Error\b|\[Error)", line)]
-    text = (errors or lines or ["no output"])[-1]
-    return text.strip(" ❌‣")
+            raise DeployError(f"cdk {command[2]} failed: {cdk_failure.reason(said)}", f"its output is in {log}")

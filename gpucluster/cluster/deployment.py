@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from gpucluster import updates
-from gpucluster.cluster import cdk, instance_states, stack, tagged_instances
+from gpucluster.cluster import cdk, cdk_failure, instance_states, register, stack, tagged_instances
 from gpucluster.cluster.budget_stop import BudgetStop
 from gpucluster.cluster.progress import Progress, Role, Tell, as_cdk_tells, describe, with_heartbeat
 from gpucluster.cluster.replacements import Replacements
+from gpucluster.cluster.turn import Turn
 from gpucluster.errors import CloudError, DeployError
 
 HEARTBEAT_S = 5.0
+LastChange = tuple[str, str] | None
+OVERTAKEN = re.compile(
+    r"ChangeSet \[\S+\] does not exist|ChangeSet \[\S+\] cannot be executed in its current .*"
+    r"|An operation on this ChangeSet is currently in progress|is in \w+ state and can ?not be updated"
+)
+"""What CloudFormation answers if another operation has begun: aws-cdk issues 14350 and 26182, amazon-chime-sdk-js issue
+1089, aws-dotnet-deploy issue 689."""
+
+
+class OvertakenError(DeployError):
+    """Another run has changed the cluster at the same time."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +63,10 @@ class Deployment:
     role: Role = "head"
     """Roles of the instances that the stack waits for."""
 
+    @cached_property
+    def _turn(self) -> Turn:
+        return Turn(self.state_folder / f"{self.name}.lock")
+
     @property
     def log(self) -> Path:
         return self.state_folder / f"{self.name}.cdk.log"
@@ -64,9 +83,16 @@ class Deployment:
             return None
         return updates.read(stack.template_metadata(self.clients.cloudformation, self.name))
 
-    def last_region(self) -> str | None:
-        """The region to which the last `up` with this file deployed; None if there was none."""
-        return cdk.region_of(self._assembly, self.name)
+    def account(self) -> str:
+        """The caller's."""
+        return str(self.clients.sts.get_caller_identity()["Account"])
+
+    def register(self) -> None:
+        """Later runs find out from it whether they are about this cluster."""
+        register.add(self.config_file, name=self.name, region=self.region, account=self.account())
+
+    def unregister(self) -> None:
+        register.remove(self.config_file, name=self.name, region=self.region, account=self.account())
 
     def live_nodes(self) -> list[updates.LiveNode]:
         return [_live_node(instance) for instance in self.instances("compute")]
@@ -77,26 +103,53 @@ class Deployment:
         every = ({tag["Key"]: tag["Value"] for tag in each["Tags"]} for page in pages for each in page["FileSystems"])
         return {tags.get("Name", "") for tags in every if tags.get("gpucluster:cluster") == self.name}
 
-    def up(self, inherited: Mapping[str, str], *, launches_again: bool = False, replace_head: bool = False) -> bool:
+    def turn(self, verb: str) -> AbstractContextManager[None]:
+        """In its body, no other run of this folder changes the cluster. `verb`: that of gpucluster."""
+        return self._turn.taken(verb, self.tell)
+
+    def last_change(self) -> LastChange:
+        return stack.last_change(self.clients.cloudformation, self.name)
+
+    def up(
+        self,
+        inherited: Mapping[str, str],
+        *,
+        since: LastChange = None,
+        launches_again: bool = False,
+        replace_head: bool = False,
+    ) -> bool:
         """False if the stack was already up to date. Raises DeployError.
 
-        `launches_again`: lift a stop of launches by AWS Budgets. `replace_head`: replace the head node on purpose.
+        `since`: the last change when the caller compared the stack with the file. `launches_again`: lift a stop of
+        launches by AWS Budgets. `replace_head`: replace the head node on purpose.
         """
         self.let_finish()
-        self._end_failed_rollback()
+        self._refuse_if_changed(since)
+        if self._end_failed_rollback():
+            since = self.last_change()
         self._unprotect_failed_creation()
         self._start_head()
         self._bootstrap(inherited)
         counted = self._replace_head(on_purpose=replace_head)
         launches = self._budget_stop().taken_back() if launches_again else nullcontext()
         with counted.unless_it_fails() if counted else nullcontext(), launches:
-            return self._deploy(inherited, again="head replace" if counted else "up")
+            return self._deploy(inherited, since, again="head replace" if counted else "up")
 
-    def _deploy(self, inherited: Mapping[str, str], *, again: str) -> bool:
+    def _deploy(self, inherited: Mapping[str, str], since: LastChange, *, again: str) -> bool:
+        """Two runs never share a change set: the name is only this run's, and CDK executes it by its ARN. From its
+        creation on, CloudFormation refuses to execute it after any other change."""
         self.tell(f"deploying to {self.region} (cdk deploy {self.name})")
-        options = ("--require-approval", "never", "--progress", "events")
+        options = ("--require-approval", "never", "--progress", "events", "--change-set-name", f"up-{uuid4().hex}")
+
+        def heard(line: str) -> None:
+            if line.endswith("creating CloudFormation changeset..."):
+                self._refuse_if_changed(since)
+
         try:
-            said = self._run("deploy", inherited, *options, again=again)
+            said = self._run("deploy", inherited, *options, again=again, heard=heard)
+            self._refuse_if_overwritten()
+        except OvertakenError:  # what follows would disturb the other run
+            raise
         except DeployError:
             self._end_replaced_heads()
             try:
@@ -106,6 +159,22 @@ class Deployment:
             raise
         self._end_replaced_heads()
         return not any("(no changes)" in line for line in said)
+
+    def _refuse_if_changed(self, since: LastChange) -> None:
+        status = self.status()
+        if stack.in_progress(status) or self.last_change() != since:
+            raise self._overtaken(f"the stack is {status or 'deleted'} now")
+
+    def _refuse_if_overwritten(self) -> None:
+        wanted, there = cdk.bundle_version(self._assembly, self.name), self.outputs().get("BundleVersion")
+        if wanted and wanted != there:
+            raise self._overtaken(f"the cluster has the bundle {there}, and this run's is {wanted}")
+
+    def _overtaken(self, what: str) -> OvertakenError:
+        return OvertakenError(
+            f"{self.name}: another run has changed the cluster at the same time: {what}",
+            "`gpucluster plan` shows what is left to change; then run `gpucluster up` again",
+        )
 
     def down(self, inherited: Mapping[str, str]) -> None:
         """Raises DeployError."""
@@ -119,8 +188,8 @@ class Deployment:
         self.tell(f"deleting the stack {self.name}")
         self._run("destroy", inherited, "--force", again="down")
 
-    def _end_failed_rollback(self) -> None:
-        """CloudFormation updates the stack only after that. Resources that cannot be rolled back, such as a grown
+    def _end_failed_rollback(self) -> bool:
+        """Whether there was one. CloudFormation updates the stack only after that. Resources that cannot be rolled back, such as a grown
         volume, are skipped: the next deployment accepts them, or reports the problem.
 
         CloudFormation chooses them itself, because it refuses to skip resources whose update was only cancelled (API
@@ -128,6 +197,7 @@ class Deployment:
         """
         cloudformation = self.clients.cloudformation
         kept: list[str] | None = None
+        failed = self.status() == "UPDATE_ROLLBACK_FAILED"
         while self.status() == "UPDATE_ROLLBACK_FAILED":
             skipped = stack.skipped_resources(cloudformation, self.name)
             if skipped == kept:
@@ -140,6 +210,7 @@ class Deployment:
             kept = skipped
             if now := stack.skipped_resources(cloudformation, self.name):
                 self.tell(f"kept as the last update left it: {' '.join(now)}")
+        return failed
 
     def _unprotect_failed_creation(self) -> None:
         """Its remains are deleted before the next attempt, which protects the stack again. Nobody has used them."""
@@ -188,8 +259,7 @@ class Deployment:
         return counted if on_purpose and not lost else None
 
     def replacements(self) -> Replacements:
-        account = self.clients.sts.get_caller_identity()["Account"]
-        key = updates.replacements_key(self.name, account=account, region=self.region)
+        key = updates.replacements_key(self.name, account=self.account(), region=self.region)
         return Replacements(self.config_file, self.name, key, self.clients.cloudformation)
 
     def lost_heads(self) -> list[str]:
@@ -226,7 +296,7 @@ class Deployment:
     def _bootstrap(self, inherited: Mapping[str, str]) -> None:
         if stack.status(self.clients.cloudformation, stack.BOOTSTRAP_STACK):
             return
-        account = self.clients.sts.get_caller_identity()["Account"]
+        account = self.account()
         self.tell(f"preparing account {account} for CDK, once (cdk bootstrap)")
         cdk.fetch(self.tell)
         command = cdk.argv(
@@ -242,24 +312,37 @@ class Deployment:
     def _assembly(self) -> Path:
         return self.state_folder / f"{self.name}.cdk.out"
 
-    def _run(self, verb: str, inherited: Mapping[str, str], *options: str, again: str) -> list[str]:
+    def _run(
+        self,
+        verb: str,
+        inherited: Mapping[str, str],
+        *options: str,
+        again: str,
+        heard: Callable[[str], None] = lambda line: None,
+    ) -> list[str]:
         """Runs the CDK command line and returns its output. Raises DeployError with CloudFormation's reason. `again`:
-        the verb of gpucluster that tries again."""
+        the verb of gpucluster that tries again. `heard`: gets each line; if it raises an exception, CDK is ended."""
         everything = (*options, *self.options)
         cdk.fetch(self.tell)
         command = cdk.argv(verb, self.name, *everything, config_file=self.config_file, assembly=self._assembly)
         progress = Progress(self.tell, self._console, self.role)
         env, cwd = cdk.environment(self.aws, inherited), cdk.project(self.config_file)
-        with cdk.Run(command, env, cwd=cwd, log=self.log) as process:
+        with cdk.Run(command, env, cwd=cwd, log=self.log, inherited=self._turn.inherited) as process:
+            self._turn.says(f"`gpucluster {again}` with the CDK command line (process {process.process_id})")
             for line in with_heartbeat(process.lines(), HEARTBEAT_S):
+                heard(line or "")
                 progress.heard(line)
             if process.exit_code() != 0:
-                raise self._failed(verb, progress.said, again)
+                raise self._failed(verb, progress, again)
         return progress.said
 
-    def _failed(self, verb: str, said: list[str], again: str) -> DeployError:
-        failure = stack.first_failure(self.clients.cloudformation, self.name) if self.status() else None
-        reason = describe(failure, self.role) if failure else cdk.failure(said)
+    def _failed(self, verb: str, progress: Progress, again: str) -> DeployError:
+        """CloudFormation's events tell the reason only if CDK has begun an operation; else they are of an earlier one."""
+        if refused := next(filter(None, map(OVERTAKEN.search, progress.said)), None):
+            return self._overtaken(refused[0])
+        began = progress.began and self.status()
+        failure = stack.first_failure(self.clients.cloudformation, self.name) if began else None
+        reason = describe(failure, self.role) if failure else cdk_failure.reason(progress.said)
         again = "image build" if self.role == "image" else again
         hint = f"cdk's output is in {self.log}; `gpucluster {again}` tries again"
         return DeployError(f"{self.name}: {verb} failed: {reason}", hint)

@@ -18,6 +18,8 @@ from pathlib import Path
 from gpucluster.errors import GpuClusterError, UsageError
 
 DEFAULT_PORT = 5566
+ACCOUNT = "123456789012"
+"""Of every local cloud (`localcloud/clients.py`)."""
 ENDED = ".ended"
 DEFAULT_WHEELS = Path("~/.cache/gpucluster/wheels")
 

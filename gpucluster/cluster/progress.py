@@ -44,6 +44,8 @@ class Progress:
 
     def __init__(self, tell: Tell, console: Callable[[], str], role: Role = "head") -> None:
         self.said: list[str] = []
+        self.began = False
+        """Whether CloudFormation began to change the stack."""
         self._role = role
         self._tell = tell
         self._console = console
@@ -57,6 +59,7 @@ class Progress:
     def heard(self, line: str | None) -> None:
         """None means: nothing new for a while."""
         event = cdk.parse_event(line) if line is not None else None
+        self.began = self.began or event is not None
         if line is None or event:
             return None if self._sums_up else self.happened(event)
         self.said.append(line)

@@ -33,19 +33,30 @@ class StackEvent:
 
 def status(cloudformation: Any, name: str) -> str | None:
     """None if there is no such stack."""
-    return described(cloudformation, name)[0]
+    found = described(cloudformation, name)
+    return found.status if found else None
 
 
-def described(cloudformation: Any, name: str) -> tuple[str | None, dict[str, str]]:
-    """The stack's status and outputs, with one call. None if there is no such stack."""
+@dataclass(frozen=True)
+class Described:
+    status: str
+    account: str
+    """From the stack's ARN; empty if it has none."""
+    outputs: dict[str, str]
+
+
+def described(cloudformation: Any, name: str) -> Described | None:
+    """With one call. None if there is no such stack."""
     try:
         found = cloudformation.describe_stacks(StackName=name)["Stacks"][0]
     except cloudformation.exceptions.ClientError as error:
         if "does not exist" in str(error):
-            return None, {}
+            return None
         raise
-    gone = found["StackStatus"] in ("DELETE_COMPLETE", "REVIEW_IN_PROGRESS")
-    return None if gone else found["StackStatus"], _outputs(found)
+    if found["StackStatus"] in ("DELETE_COMPLETE", "REVIEW_IN_PROGRESS"):
+        return None
+    account = found.get("StackId", "").split(":")[4:5]
+    return Described(found["StackStatus"], "".join(account), _outputs(found))
 
 
 def outputs(cloudformation: Any, name: str) -> dict[str, str]:
@@ -104,6 +115,15 @@ def skipped_resources(cloudformation: Any, name: str) -> list[str]:
 
 def status_reason(cloudformation: Any, name: str) -> str:
     return str(cloudformation.describe_stacks(StackName=name)["Stacks"][0].get("StackStatusReason", ""))
+
+
+def last_change(cloudformation: Any, name: str) -> tuple[str, str] | None:
+    """Id and time of the last operation that created or updated the cluster's stack; None if there is no cluster. Equal
+    values mean that nobody has changed it."""
+    if not has_cluster(status(cloudformation, name)):
+        return None
+    found = cloudformation.describe_stacks(StackName=name)["Stacks"][0]
+    return found["StackId"], str(found.get("LastUpdatedTime") or found["CreationTime"])
 
 
 def in_progress(stack_status: str | None) -> bool:

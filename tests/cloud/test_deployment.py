@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,8 @@ def template(*, volume_gib: int = 1, fails: bool = False, waits: bool = False) -
         resources["Last"] = {**_subnet("192.168.77.0/24"), "DependsOn": ["Home"]}
     if fails:
         resources["Last"] = {**_subnet("192.168.77.0/24"), "DependsOn": ["Head", "Home"]}
-    return {"Parameters": {"Image": image}, "Resources": resources}
+    outputs = {"BundleVersion": {"Value": "ffff"}}
+    return {"Parameters": {"Image": image}, "Resources": resources, "Outputs": outputs}
 
 
 def _subnet(cidr: str) -> dict[str, Any]:
@@ -70,10 +71,16 @@ def heads(ec2: Any, cluster: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class WithoutCdk(deployment.Deployment):
+    bundle: str = ""
+    """The synthesized version."""
+
     def _bootstrap(self, *_: object) -> None:
         pass
 
     def _run(self, *_: object, **__: object) -> list[str]:
+        self._assembly.mkdir(exist_ok=True)
+        synthesized = {"Outputs": {"BundleVersion": {"Value": self.bundle}}}
+        (self._assembly / f"{NAME}.template.json").write_text(json.dumps(synthesized))
         return ["(no changes)"]
 
 
@@ -82,9 +89,12 @@ class Place:
     clients: deployment.Clients
     said: list[str]
 
+    def here(self, folder: Path) -> WithoutCdk:
+        return WithoutCdk(NAME, "us-east-1", folder / "cluster.yaml", folder, {}, self.clients, self.said.append)
+
     def up(self, folder: Path) -> None:
-        file = folder / "cluster.yaml"
-        WithoutCdk(NAME, "us-east-1", file, folder, {}, self.clients, self.said.append).up({})
+        here = self.here(folder)
+        here.up({}, since=here.last_change())
 
     def create(self, wanted: str, **changes: Any) -> None:
         create = self.clients.cloudformation.create_stack
@@ -172,3 +182,21 @@ def test_a_roll_back_that_never_ends_is_reported(place: Place, tmp_path: Path, m
     monkeypatch.undo()
     place.up(tmp_path)
     assert stack.status(cloudformation, NAME) == "UPDATE_ROLLBACK_COMPLETE"
+
+
+def test_a_change_by_another_run_since_the_comparison_is_refused(place: Place, tmp_path: Path) -> None:
+    place.create("CREATE_COMPLETE")
+    here = place.here(tmp_path)
+    compared = here.last_change()
+    place.update("UPDATE_COMPLETE", volume_gib=2)
+    said = "Small: another run has changed the cluster at the same time: the stack is UPDATE_COMPLETE now"
+    with pytest.raises(deployment.OvertakenError, match=said):
+        here.up({}, since=compared)
+    here.up({}, since=here.last_change())
+
+
+def test_success_is_not_reported_for_a_bundle_that_is_not_deployed(place: Place, tmp_path: Path) -> None:
+    place.create("CREATE_COMPLETE")
+    here = replace(place.here(tmp_path), bundle="0123")
+    with pytest.raises(deployment.OvertakenError, match="the cluster has the bundle ffff, and this run's is 0123"):
+        here.up({}, since=here.last_change())

@@ -42,6 +42,9 @@ class Deployment:
     config_file: Path = Path("cluster.yaml")
     awaited: str = ""
 
+    def last_change(self) -> tuple[str, str] | None:
+        return ("arn", "2026-11-28") if self.record else None
+
     def replacements(self) -> Mock:
         return Mock(**{"awaited.return_value": self.awaited})
 

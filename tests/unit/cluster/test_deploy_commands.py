@@ -95,11 +95,3 @@ def test_a_stopped_cloud_has_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_free_port_does_not_answer() -> None:
     assert local_cloud.running_at("http://127.0.0.1:1") is None
-
-
-def test_the_assembly_contains_the_stacks_account_and_region(tmp_path: Path) -> None:
-    assert cdk.region_of(tmp_path, "A") is None
-    manifest = {"artifacts": {"A": {"environment": "aws://123456789012/us-west-2"}, "A.assets": {}}}
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    assert cdk.region_of(tmp_path, "A") == "us-west-2"
-    assert cdk.region_of(tmp_path, "B") is None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpucluster.cluster import cdk, stack
+from gpucluster.cluster import cdk, cdk_failure, stack
 from gpucluster.cluster.progress import WAIT_CONDITION, Progress, describe, with_heartbeat
 
 VPC_DONE = "GpuCluster |  3/47 | 12:05:55 PM | CREATE_COMPLETE      | AWS::EC2::VPC | Network/Vpc (NetworkVpc7FB) "
@@ -117,7 +117,7 @@ def test_a_silence_is_noticed_and_no_line_is_lost() -> None:
     ],
 )
 def test_cdks_error_is_shown(said: list[str], wanted: str) -> None:
-    assert cdk.failure(said) == wanted
+    assert cdk_failure.reason(said) == wanted
 
 
 def raw(number: int, resource: str, status: str, reason: str = "", type_: str = "AWS::EC2::VPC") -> dict[str, str]:
