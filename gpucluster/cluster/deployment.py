@@ -189,8 +189,8 @@ class Deployment:
         self._run("destroy", inherited, "--force", again="down")
 
     def _end_failed_rollback(self) -> bool:
-        """Whether there was one. CloudFormation updates the stack only after that. Resources that cannot be rolled back, such as a grown
-        volume, are skipped: the next deployment accepts them, or reports the problem.
+        """Whether there was one. CloudFormation updates the stack only after that. Resources that cannot be rolled
+        back, such as a grown volume, are skipped: the next deployment accepts them, or reports the problem.
 
         CloudFormation chooses them itself, because it refuses to skip resources whose update was only cancelled (API
         reference, ContinueUpdateRollback: ForceRollback). After each attempt, others may fail that depend on them.
@@ -337,7 +337,7 @@ class Deployment:
         return progress.said
 
     def _failed(self, verb: str, progress: Progress, again: str) -> DeployError:
-        """CloudFormation's events tell the reason only if CDK has begun an operation; else they are of an earlier one."""
+        """CloudFormation's events tell the reason only if CDK has begun an operation."""
         if refused := next(filter(None, map(OVERTAKEN.search, progress.said)), None):
             return self._overtaken(refused[0])
         began = progress.began and self.status()
