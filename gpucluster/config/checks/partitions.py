@@ -56,6 +56,38 @@ def _gpus(type_: InstanceType) -> str:
     return f"{type_.gpus} GPU{'s' if type_.gpus != 1 else ''}"
 
 
+VERY_DIFFERENT = 2
+"""Types whose CPUs or whose memory of a GPU differ by no more than this factor are a usual mix, for capacity."""
+ITS_OWN = "move it to its own partition, or silence this check"
+
+
+@validator(
+    "partition-types-alike",
+    "man slurm.conf.5: NodeName: a node may have more than its line says, and jobs get what the line says",
+    level="warning",
+)
+def partition_types_alike(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """No instance type of a partition has more than twice another's CPUs or memory of a GPU."""
+    types = known_types(partition)
+    if len(types) < 2:
+        return
+    fewest = min((type_ for _, type_ in types), key=lambda type_: type_.vcpus)
+    smallest = min((type_ for _, type_ in types), key=lambda type_: type_.gpu_memory_mib)
+    for index, type_ in types:
+        if type_.vcpus > VERY_DIFFERENT * fewest.vcpus:
+            used = f"{type_.name} is used with {fewest.vcpus} of its {type_.vcpus} CPUs, as many as {fewest.name} has"
+            one = "Slurm has one definition for all nodes of a partition"
+            yield Finding((*path, "instance_types", index), f"{used}: {one}", ITS_OWN)
+        if smallest.gpus and type_.gpu_memory_mib > VERY_DIFFERENT * smallest.gpu_memory_mib:
+            models = f"{type_.name} has {_model(type_)}, {smallest.name} has {_model(smallest)}"
+            lost = "a job may get both, at the speed of the slower, and cannot ask for one"
+            yield Finding((*path, "instance_types", index), f"{models}: {lost}", ITS_OWN)
+
+
+def _model(type_: InstanceType) -> str:
+    return f"{(type_.gpu_model or '').upper()} with {type_.gpu_memory_mib / 1024:.0f} GiB"
+
+
 @validator("partition-types-fit-parameter", "AWS::SSM::Parameter Value: 4096 characters in the standard tier")
 def partition_types_fit_parameter(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """A partition's list of instance types fits the SSM parameter that the head node launches from."""

@@ -161,7 +161,7 @@ def limits(machine: Machine, sacctmgr: str) -> subprocess.CompletedProcess[str]:
 
 def test_limits_are_set_when_the_database_knows_that_there_are_gpus(machine: Machine) -> None:
     """slurmctld answers before it has told slurmdbd."""
-    later = '*tres*) if [ "$(grep -c tres "$ROOT/calls")" -gt 3 ]; then echo \'gres|gpu\'; fi ;;'
+    later = "*'list tres'*) if [ \"$(grep -c 'list tres' \"$ROOT/calls\")\" -gt 3 ]; then echo 'gres|gpu'; fi ;;"
     done = limits(machine, later)
     assert done.returncode == 0, done.stdout
     calls = machine.calls()

@@ -3,6 +3,7 @@ from __future__ import annotations
 from gpucluster.hardware.instances import INSTANCE_TYPES
 from validator_cases.case import Case, cluster, partition
 
+ONE_LINE = "Slurm has one definition for all nodes of a partition"
 WITHOUT_GPUS = [name for name, type_ in INSTANCE_TYPES.items() if not type_.gpus]
 
 CASES = {
@@ -18,6 +19,28 @@ CASES = {
         says="g5.48xlarge has 8 GPUs, g5.12xlarge has 4 GPUs: all must have as many",
         passes=partition(instance_types=["g5.12xlarge", "g5.24xlarge"]),
     ),
+    "partition-types-alike": [
+        Case(
+            fails=partition(instance_types=["g4dn.xlarge", "p5.4xlarge"]),
+            key="partitions[0].instance_types[1]",
+            says="p5.4xlarge is used with 4 of its 16 CPUs, as many as g4dn.xlarge has: " + ONE_LINE,
+            passes=partition(instance_types=["g5.12xlarge", "g6.12xlarge", "g6e.12xlarge"]),
+            times=2,
+        ),
+        Case(
+            fails=partition(instance_types=["g4dn.4xlarge", "p5.4xlarge"]),
+            key="partitions[0].instance_types[1]",
+            says="p5.4xlarge has H100 with 80 GiB, g4dn.4xlarge has T4 with 16 GiB: a job may get both, at the "
+            "speed of the slower, and cannot ask for one",
+            passes=partition(instance_types=["p4d.24xlarge", "p4de.24xlarge"]),
+        ),
+        Case(
+            fails=partition(instance_types=["g5.16xlarge", "g5.xlarge"]),
+            key="partitions[0].instance_types[0]",
+            says="g5.16xlarge is used with 4 of its 64 CPUs, as many as g5.xlarge has: " + ONE_LINE,
+            passes=partition(instance_types=["g5.12xlarge", "g5.24xlarge"]),
+        ),
+    ],
     "partition-types-fit-parameter": Case(
         fails=partition(instance_types=WITHOUT_GPUS[:37], efa="off"),
         key="partitions[0].instance_types",
