@@ -69,7 +69,7 @@ ITS_OWN = "move it to its own partition, or silence this check"
 def partition_types_alike(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """No instance type of a partition has more than twice another's CPUs or memory of a GPU."""
     types = known_types(partition)
-    if len(types) < 2:
+    if len({type_.gpus for _, type_ in types}) != 1:  # none, or partition-types-same-gpus refuses them
         return
     fewest = min((type_ for _, type_ in types), key=lambda type_: type_.vcpus)
     smallest = min((type_ for _, type_ in types), key=lambda type_: type_.gpu_memory_mib)
