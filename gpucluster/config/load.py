@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 from gpucluster.config.checks import check
 from gpucluster.config.checks.silence import Outcome
 from gpucluster.config.document import Document, Finding, Path
+from gpucluster.config.foreign import recognized
 from gpucluster.config.limits import name_of
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.section import REFUSED, Section
@@ -40,6 +41,8 @@ def loads(text: str, file: str = "cluster.yaml") -> ClusterConfig:
     from gpucluster.config.parse import parse
 
     document = parse(text, file)
+    if foreign := recognized(document, cluster=True):
+        raise ConfigError([_whole(file, f"this is {foreign.what}, not a cluster file", foreign.hint)])
     if document.data is None:
         empty = _whole(file, "the file is empty", "`gpucluster init` writes a commented one")
         raise ConfigError(document.problems or [empty])

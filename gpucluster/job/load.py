@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpucluster.config.document import Document, Finding, key_of
+from gpucluster.config.foreign import JOB, recognized
 from gpucluster.config.wording import finding as worded
 from gpucluster.errors import JobSpecError, Notice
 from gpucluster.job import sbatch_options
@@ -29,6 +30,9 @@ def load(layout: Layout, path: Path | None = None, flags: Mapping[str, Any] | No
 
 
 def loads(layout: Layout, document: Document, flags: dict[str, Any]) -> JobSpec:
+    if foreign := recognized(document, cluster=False):
+        problem = f"this is {foreign.what}, not a job"
+        raise JobSpecError([Notice("error", document.file, 0, 0, "", problem, hint=JOB)])
     if document.data is None and document.problems:
         raise JobSpecError(document.problems)
     if document.data is not None and not isinstance(document.data, dict):
@@ -37,7 +41,7 @@ def loads(layout: Layout, document: Document, flags: dict[str, Any]) -> JobSpec:
         )
     given = document.data or {}
     if {"region", "partitions"} <= given.keys():
-        hint = f"-c {document.file} chooses it; a job is `command: [python, train.py]` and more, see docs/jobs.md"
+        hint = f"-c {document.file} chooses it; {JOB}"
         raise JobSpecError([Notice("error", document.file, 0, 0, "", "this is a cluster file, not a job", hint=hint)])
     flags = _with_more(given, flags)
     problems = list(document.problems)
