@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from gpucluster.config.s3_form import s3_uri
 from gpucluster.config.value_checks import field, form, matching, refuse
 from gpucluster.hardware.instances import INSTANCE_TYPES
 from gpucluster.hardware.unsupported import not_supported
@@ -361,19 +362,7 @@ EmailAddress = Annotated[
         "error InvalidParameter of SNS Subscribe: Endpoint of the protocol email",
     ),
 ]
-BUCKET_NAMES = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html: 3 to 63 characters"
-_IN_S3 = r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[ -~]*)?"
-IN_S3_OR_FOLDER = rf"{_IN_S3}|(/[A-Za-z0-9._-]+)+/?"
-S3_URI = form(
-    "s3-uri-form",
-    "S3 access",
-    "A bucket with its prefix",
-    _IN_S3,
-    "an S3 address such as s3://bucket/prefix",
-    BUCKET_NAMES,
-    "a bucket's name has 3 to 63 lower-case letters, digits, dots and hyphens",
-)
-S3Uri = Annotated[str, S3_URI]
+S3Uri = Annotated[str, AfterValidator(s3_uri)]
 
 Whole = Annotated[int, Field(strict=True, ge=0)]
 Count = Annotated[int, Field(strict=True, ge=1)]

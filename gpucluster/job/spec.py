@@ -13,8 +13,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from gpucluster.addresses import in_s3
 from gpucluster.config.document import as_written
-from gpucluster.config.fields import S3_URI, Amount, Count, Whole
+from gpucluster.config.fields import Amount, Count, Whole
 from gpucluster.config.models import Framework
+from gpucluster.config.s3_form import any_s3_uri, is_meant
 from gpucluster.config.section import Separate
 from gpucluster.config.value_checks import matching, refuse
 from gpucluster.job import arrays, log_place, reserved, sbatch_options, swept
@@ -227,7 +228,8 @@ SharedPath = Annotated[str, _SHARED_PATH]
 
 def _s3_or(path: AfterValidator) -> AfterValidator:
     """One check for both kinds: for a union, pydantic would report both branches and its own function names."""
-    return AfterValidator(lambda value: cast(Callable[[str], str], (S3_URI if in_s3(value) else path).func)(value))
+    check = cast(Callable[[str], str], path.func)
+    return AfterValidator(lambda value: any_s3_uri(value) if is_meant(value) else check(value))
 
 
 _STATE_PATH = _matching(

@@ -78,8 +78,11 @@ def test_a_wrong_command_line_says_what_is_missing_or_allowed(words: list[str], 
         (["submit", "--sweep", "lr=", "--dry-run", "--", "ls"],
          "command line: error: --sweep.lr: must have a value, such as 0.1,0.01 or 1..5, got ''\n"),
         (["submit", "--channel", "train=s3:/b/x", "--dry-run", "--", "ls"],
+         "command line: error: --channel.train.source: must be an S3 address such as s3://bucket/prefix, got "
+         "'s3:/b/x'\n  hint: write s3://b/x\n"),
+        (["submit", "--channel", "train=data", "--dry-run", "--", "ls"],
          "command line: error: --channel.train.source: must be an S3 address such as s3://bucket/prefix, an absolute "
-         "path on the cluster such as /fsx/imagenet, or a folder here such as ./data, got 's3:/b/x'\n"),
+         "path on the cluster such as /fsx/imagenet, or a folder here such as ./data, got 'data'\n"),
         (["submit", "--state", "here", "--dry-run", "--", "ls"],
          "command line: error: --state: must be an S3 address such as s3://bucket/prefix, or an absolute path on the "
          "cluster such as /fsx/states, got 'here'\n"),

@@ -2,38 +2,37 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from gpucluster.config.document import Written
-from gpucluster.config.fields import BUCKET_NAMES, IN_S3_OR_FOLDER, Count
+from gpucluster.config.fields import Count
 from gpucluster.config.limits import Limit
 from gpucluster.config.outcome import Difference, Drain, Outcome, drain, in_place
+from gpucluster.config.s3_form import BUCKET_NAMES, is_meant, s3_uri
 from gpucluster.config.storage.mount import TYPE, Cluster, Mount, Step
-from gpucluster.config.value_checks import form
+from gpucluster.config.value_checks import field, matching
 from gpucluster.hardware.prices import Price
 
-FillSource = Annotated[
-    str,
-    form(
-        "beegfs-source-form",
-        "BeeGFS in memory",
-        "source",
-        IN_S3_OR_FOLDER,
-        "an S3 address such as s3://bucket/prefix, or a folder such as /fsx/imagenet",
-        BUCKET_NAMES,
-    ),
-]
-ExportTarget = Annotated[
-    str,
-    form(
-        "beegfs-export-form",
-        "BeeGFS in memory",
-        "export",
-        IN_S3_OR_FOLDER,
-        "an S3 address such as s3://bucket/results, or a folder such as /fsx/results",
-        BUCKET_NAMES,
-    ),
-]
+_SECTION = "BeeGFS in memory"
+_FOLDER = r"(/[A-Za-z0-9._-]+)+/?"
+_SOURCE = matching(_FOLDER, "an S3 address such as s3://bucket/prefix, or a folder such as /fsx/imagenet")
+_EXPORT = matching(_FOLDER, "an S3 address such as s3://bucket/results, or a folder such as /fsx/results")
+
+
+@field("beegfs-source-form", section=_SECTION, source=BUCKET_NAMES)
+def _source(value: str) -> str:
+    """source is an S3 address such as s3://bucket/prefix, or a folder such as /fsx/imagenet"""
+    return s3_uri(value) if is_meant(value) else _SOURCE(value)
+
+
+@field("beegfs-export-form", section=_SECTION, source=BUCKET_NAMES)
+def _export(value: str) -> str:
+    """export is an S3 address such as s3://bucket/results, or a folder such as /fsx/results"""
+    return s3_uri(value) if is_meant(value) else _EXPORT(value)
+
+
+FillSource = Annotated[str, AfterValidator(_source)]
+ExportTarget = Annotated[str, AfterValidator(_export)]
 
 
 def _as_text(value: Any) -> Any:
