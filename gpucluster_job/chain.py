@@ -96,7 +96,7 @@ def _array(folder: Path, array_id: str, key: str, what: str) -> list[Run]:
     live = check.unfinished(folder, *arrays)  # read first, so that a job that ends later has written its result
     found = elements.read(folder, array_id, newest=True)
     counts = elements.summary([each for each in found if each["job_id"] not in live])["elements"]
-    if bad := ", ".join(f"{counts[how]} {how}" for how in ("failed", "without result") if counts[how]):
+    if bad := ", ".join(f"{counts[how]} {how}" for how in ("failed", "cancelled", "without result") if counts[how]):
         again = f"`gpucluster resubmit {array_id} --failed` runs them again"
         raise Refused(f"{key}: {what} has not succeeded: of its {len(found)} elements, {bad}; {again}")
     newest: dict[str, list[str]] = {}

@@ -2,7 +2,7 @@
 
 `FOLDER/runs/<id>` has the indexes of each array that ran here: the first, and those that were submitted again.
 Before an element runs again, its log and result are renamed to `log-<id>.txt` and `result-<id>.json`, an empty file
-if there was no result.
+if there was no result. `cancelled-<id>` is beside them if the element of that array was cancelled.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def _element(folder: Path, run: str) -> Element:
         "job_id": f"{run}_{folder.name}",
         "parameters": _json(folder / "parameters.json") or {},
         "result": _without_values(result) if result else None,
+        "cancelled": (folder / f"cancelled-{run}").exists(),
     }
 
 
@@ -55,11 +56,13 @@ def _without_values(result: Element) -> Element:
 def summary(elements: list[Element]) -> Element:
     """In the form of a result.json."""
     completed = [each for each in elements if each["result"] and each["result"]["exit_code"] == 0]
-    failed = [each for each in elements if each["result"] and each["result"]["exit_code"] != 0]
-    missing = len(elements) - len(completed) - len(failed)
+    others = [each for each in elements if each not in completed]
+    cancelled = [each for each in others if each["cancelled"]]
+    failed = [each for each in others if each["result"] and not each["cancelled"]]
+    counts = {"completed": len(completed), "failed": len(failed), "cancelled": len(cancelled)}
     return {
         "exit_code": 0 if len(completed) == len(elements) else 1,
-        "elements": {"completed": len(completed), "failed": len(failed), "without result": missing},
+        "elements": {**counts, "without result": len(elements) - sum(counts.values())},
         "first_failed": failed[0] if failed else None,
     }
 

@@ -9,8 +9,7 @@ import click
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.job_id import job_id as job_number
-from gpucluster.following import jobs
-from gpucluster.head import slurm
+from gpucluster.following import cancelling, jobs
 
 
 @click.command()
@@ -28,7 +27,7 @@ def command(context: CliContext, job_ids: tuple[str, ...]) -> int:
             if job is None or job.phase == "done":
                 click.echo(f"job {job_id} has already ended", err=True)
                 continue
-            remote.run(slurm.scancel_argv(job_id)).check(f"cannot cancel job {job_id}")
+            cancelling.cancel(remote, job_id)
             cancelled.append(job_id)
             click.echo(f"job {job_id} cancelled", err=True)
     click.echo(json.dumps({"cancelled": cancelled}))

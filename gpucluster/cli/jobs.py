@@ -99,15 +99,18 @@ def merged(
     not joined."""
     ended = {job.job_id: _ended(job) for job in past}
     found = ended | {job.job_id: live(job) for job in current}
+    kinds = {job.job_id: job.kinds for job in past}
     for job_id, entry in found.items():
         if slurm.job_state(entry["state"]).phase == "done" and job_id in ended:
             entry["reason"] = ended[job_id]["reason"]
             # Slurm knows a program's exit code, but not whether the exports after it succeeded.
             if (entry["state"], ended[job_id]["state"]) == ("COMPLETED", "FAILED"):
                 entry["state"] = "FAILED"
-        if entry["elements"] and job_id in ended and entry is not ended[job_id]:
-            entry["elements"] = _both(entry["elements"], ended[job_id]["elements"])
-            entry["reason"] = arrays.words(entry["elements"])
+    for job in (job for job in current if job.elements and job.job_id in ended):
+        both = arrays.together(arrays.kinds(job.elements), kinds[job.job_id])
+        entry = found[job.job_id]
+        entry["elements"] = arrays.counted(both.values())
+        entry["reason"] = arrays.words(entry["elements"])
     for job in past:
         if job.run and slurm.job_state(found[job.job_id]["state"]).phase in ("waiting", "running"):
             found[job.job_id]["reason"] = "; ".join(filter(None, [job.run, found[job.job_id]["reason"]]))
@@ -148,13 +151,6 @@ def _ended(job: jobs.Past) -> dict[str, Any]:
         "reason": job.reason,
         "elements": job.elements,
     }
-
-
-def _both(live: dict[str, int], ended: dict[str, int]) -> dict[str, int]:
-    """Slurm forgets elements that ended more than an hour ago; the folders lack elements that have not ended."""
-    both = {kind: max(live.get(kind, 0), ended.get(kind, 0)) for kind in arrays.KINDS if kind != "without result"}
-    # Slurm immediately forgets an element that was cancelled while pending
-    return arrays.present(both | {"without result": sum(ended.values()) - sum(both.values())})
 
 
 def _order(entry: dict[str, Any]) -> tuple[int, str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpucluster.errors import CloudError
-from gpucluster.following import jobs
+from gpucluster.following import cancelling, jobs
 from gpucluster.following.patience import Patience
 from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
@@ -98,7 +98,7 @@ class Run:
         """Has no effect on a job that has ended."""
         job = jobs.require(self.remote, self.job_id)
         if job is not None and job.phase != "done":
-            self.remote.run(slurm.scancel_argv(self.job_id)).check(f"cannot cancel job {self.job_id}")
+            cancelling.cancel(self.remote, self.job_id)
 
 
 class Waiting:

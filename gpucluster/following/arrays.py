@@ -56,13 +56,16 @@ def _known(remote: Remote, array_id: str) -> Sequence[slurm.Job]:
 
 
 def _element(found: dict[str, Any], live: slurm.Job | None) -> Element:
-    result = found["result"] or {}
-    state = "without result"
-    if live and (arrays.kind_of(live) != "completed" or not result):
-        state = arrays.kind_of(live)
-    elif result:
-        state = "completed" if result["exit_code"] == 0 else "failed"
-    return Element(found["index"], found["job_id"], found["parameters"], state, result)
+    state = arrays.settled(arrays.kind_of(live) if live else None, _ended(found))
+    return Element(found["index"], found["job_id"], found["parameters"], state, found["result"] or {})
+
+
+def _ended(found: dict[str, Any]) -> str:
+    if found["result"] and found["result"]["exit_code"] == 0:
+        return "completed"
+    if found.get("cancelled"):  # unknown to jobs that an earlier version submitted
+        return "cancelled"
+    return "failed" if found["result"] else "without result"
 
 
 def failed(found: Sequence[Element]) -> list[int]:

@@ -39,17 +39,26 @@ def entry(folder: Path, job_id: str) -> dict[str, Any]:
 
 
 def _of_array(folder: Path, job_id: str, indexes: Path) -> dict[str, Any]:
-    found = [_element(folder / index, job_id) for index in indexes.read_text().split()]
-    codes = [result["exit_code"] for result in found if result]
-    completed = codes.count(0)
-    counts = {"completed": completed, "failed": len(codes) - completed, "without result": len(found) - len(codes)}
-    return {"elements": counts}
+    """Kind -> ranges of indexes."""
+    kinds: dict[str, list[list[int]]] = {}
+    for index in sorted(map(int, indexes.read_text().split())):
+        ranges = kinds.setdefault(_kind(folder / str(index), job_id), [])
+        if ranges and ranges[-1][1] == index - 1:
+            ranges[-1][1] = index
+        else:
+            ranges.append([index, index])
+    return {"elements": kinds}
 
 
-def _element(folder: Path, job_id: str) -> dict[str, Any] | None:
+def _kind(element: Path, job_id: str) -> str:
     """What an element left before it ran again is in a file of that run."""
-    earlier = folder / f"result-{job_id}.json"
-    return _result(earlier if earlier.exists() else folder / "result.json")
+    earlier = element / f"result-{job_id}.json"
+    result = _result(earlier if earlier.exists() else element / "result.json")
+    if result and result["exit_code"] == 0:
+        return "completed"
+    if (element / f"cancelled-{job_id}").exists():
+        return "cancelled"
+    return "failed" if result else "without result"
 
 
 def _result(file: Path) -> dict[str, Any] | None:

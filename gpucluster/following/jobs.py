@@ -74,9 +74,15 @@ class Past:
         return "UNKNOWN" if not self.result else "FAILED" if self.result["exit_code"] else "COMPLETED"
 
     @property
+    def kinds(self) -> dict[int, str]:
+        """Index -> kind, of an array's elements."""
+        found = (self.result or {}).get("elements", {}).items()
+        return {index: kind for kind, ranges in found for first, last in ranges for index in range(first, last + 1)}
+
+    @property
     def elements(self) -> dict[str, int]:
         """Kind -> count, of an array."""
-        return arrays.present((self.result or {}).get("elements", {}))
+        return arrays.counted(self.kinds.values())
 
     @property
     def reason(self) -> str:

@@ -62,8 +62,29 @@ def kind(state: str, phase: str) -> str:
     return {"COMPLETED": "completed", "CANCELLED": "cancelled"}.get(state.split(" ")[0].rstrip("+"), "failed")
 
 
-def counts(jobs: Iterable[Job]) -> dict[str, int]:
-    return present(Counter(kind_of(job) for job in jobs))
+def kinds(elements: Iterable[Job]) -> dict[int, str]:
+    """By index."""
+    return {array_of(job.job_id)[1] or 0: kind_of(job) for job in elements}
+
+
+def counts(elements: Iterable[Job]) -> dict[str, int]:
+    return counted(kinds(elements).values())
+
+
+def counted(kinds: Iterable[str]) -> dict[str, int]:
+    return present(Counter(kinds))
+
+
+def together(live: Mapping[int, str], ended: Mapping[int, str]) -> dict[int, str]:
+    """Index -> kind, of an array's elements. live: of those that Slurm still knows; ended: as their folders say."""
+    return {index: settled(live.get(index), ended.get(index)) for index in sorted({*live, *ended})}
+
+
+def settled(live: str | None, ended: str | None) -> str:
+    """Slurm knows better whether an element runs, perhaps again; its folder, whether it succeeded."""
+    if ended is None or (live and not (live == "completed" and ended != "without result")):
+        return live or "without result"
+    return ended
 
 
 def present(found: Mapping[str, int]) -> dict[str, int]:

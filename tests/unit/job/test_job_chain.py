@@ -234,6 +234,8 @@ def test_a_completed_sweep_can_be_an_input_if_all_elements_succeeded(head, capsy
     assert head.ask(capsys, after=[after]) == (3, "", said + hint)
     (job / "0" / "result.json").unlink()
     assert head.ask(capsys, after=[after]) == (3, "", f"{said}, 1 without result{hint}")
+    (job / "0" / "cancelled-29").touch()
+    assert head.ask(capsys, after=[after]) == (3, "", f"{said}, 1 cancelled{hint}")
 
 
 @pytest.mark.parametrize("after", ["sweep", "29"])
