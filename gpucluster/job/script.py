@@ -3,7 +3,7 @@
 import os
 import posixpath
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from gpucluster import account, shipped
 from gpucluster.config.models import JOB_CREDENTIALS_URL, PARAMETER_SERVERS
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.hardware import software
-from gpucluster.job import arrays, chain, channels, container, preflight, ram, slurm_keys, staging
+from gpucluster.job import arrays, chain, channels, container, preflight, ram, reserved, slurm_keys, staging
 from gpucluster.job.spec import JobSpec, seconds_of
 from gpucluster.launchers import Launcher, LaunchRequest, choose
 from gpucluster.launchers.launcher import PYTHON
@@ -162,16 +162,20 @@ class SbatchRequest(NamedTuple):
         """All files that the script expects in its folder, by relative path."""
         import json
 
-        own = {"env.sh": self.environment_file()} if self.spec.env else {}
+        own = {"env.sh": _exports(self.spec, lambda name: name not in EXTENDED)} if self.spec.env else {}
+        if loader := _exports(self.spec, reserved.only_for_programs):
+            own["loader.sh"] = loader
         metrics = {"metrics.json": json.dumps(self.spec.metrics) + "\n"} if self.spec.metrics else {}
         expected = {"preflight/expected.json": json.dumps(self.expected) + "\n"}
         asked = {**own, **metrics, **expected, **channels.files(self.spec), **chain.files(self.spec, self.real)}
         return {"job.sbatch": self.materialize(), **asked, **_programs(self.spec, self.launcher), **_packages()}
 
-    def environment_file(self) -> str:
-        """Variables that are set last for each rank, because a container's image may set variables of the same name."""
-        given = ((name, value) for name, value in self.spec.env.items() if name not in EXTENDED)
-        return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in given)
+
+def _exports(spec: JobSpec, chosen: Callable[[str], bool]) -> str:
+    """env.sh: variables that are set last for each rank, because a container's image may set variables of the same
+    name. loader.sh: those that the job's own programs do not get."""
+    given = ((name, value) for name, value in spec.env.items() if chosen(name))
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in given)
 
 
 def folder_name(spec: JobSpec, now: datetime | None = None) -> str:
@@ -350,7 +354,8 @@ def _program_variables(request: SbatchRequest) -> Iterator[str]:
         yield "export PYTHONFAULTHANDLER=1"
         yield "# Horovod's warnings about stalled ranks would count as output"
         yield "export HOROVOD_STALL_CHECK_DISABLE=1"
-    for name, value in spec.env.items():
+    own = ((name, value) for name, value in spec.env.items() if not reserved.only_for_programs(name))
+    for name, value in own:
         yield f"export {name}={shlex.quote(value)}" + (":$PATH" if name == "PATH" else "")
     for name, folder in chain.variables(spec, request.real).items():
         yield f"export {name}={shlex.quote(folder)}"

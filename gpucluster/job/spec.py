@@ -99,8 +99,8 @@ def _no_nul(value: str) -> str:
 
 
 def _free(value: str) -> str:
-    if why := reserved.refusal(value):
-        raise refuse(f"{value} cannot be set: {why}", "choose another name")
+    if refused := reserved.refusal(value):
+        raise refuse(f"{value} cannot be set: {refused[0]}", refused[1])
     return value
 
 

@@ -13,13 +13,13 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from gpucluster.config import loads
-from gpucluster.job import SbatchRequest, load, program
+from gpucluster.job import JobSpec, SbatchRequest, load, program
 from gpucluster.job.reserved import refusal
 from gpucluster.launchers import LAUNCHERS
 from gpucluster.layout import expand
@@ -66,12 +66,17 @@ names = st.one_of(
     # a job that sets PATH finds its programs there
     st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_]{0,8}\Z").filter(lambda name: name != "PATH" and not refusal(name)),
 )
+
+
+def accepted(command: tuple[str, ...]) -> bool:
+    spec = JobSpec.model_construct(command=command, launcher="torchrun", nodes=4, gpus_per_node=4, env={})
+    return not list(program.check(spec))
+
+
 jobs = st.fixed_dictionaries(
     {
         # a launcher's name is refused, and hypothesis also tries the strings of the code that it tests
-        "command": st.lists(words, min_size=1, max_size=5)
-        .filter(lambda found: PurePosixPath(found[0]).name not in program.LAUNCHERS)
-        .map(tuple),
+        "command": st.lists(words, min_size=1, max_size=5).map(tuple).filter(lambda found: accepted(found)),
         "launcher": st.sampled_from(sorted(LAUNCHERS)),
         "nodes": st.integers(1, 4),
         "gpus_per_node": st.integers(1, 4),
@@ -121,7 +126,7 @@ def run(place: Path, flags: dict) -> tuple[list[str], dict[str, str]]:
     script = asked.materialize()
     assert script.count("\nexec /usr/bin/python3 -IS ") == 1
     (folder / "job.sbatch").write_text(script.replace("exec /usr/bin/python3", 'exec "$PYTHON"'), newline="")
-    (folder / "env.sh").write_text(asked.environment_file(), newline="")
+    (folder / "env.sh").write_text(asked.files().get("env.sh", ""), newline="")
     told = {"PATH": os.environ["PATH"], "PYTHON": str(place / "python3"), "PROBED": str(place / "probed")}
     done = subprocess.run(["bash", folder / "job.sbatch"], env=told, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()

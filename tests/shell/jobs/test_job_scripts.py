@@ -62,6 +62,20 @@ def test_arguments_and_environment_arrive_byte_for_byte(run_job, tmp_path, launc
             assert environment["HOROVOD_GLOO_IFACE"] == "ens5"
 
 
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_variables_of_the_dynamic_loader_reach_only_programs(run_job, tmp_path, launcher):
+    """ld.so reports a library that it cannot preload once for each program that starts (ld.so(8), LD_PRELOAD)."""
+    values = {"LD_PRELOAD": "/none/lib.so", "LD_LIBRARY_PATH": "/none"}
+    code, result, log, _ = run_job(launcher=launcher, command=("python", "-c", PROBE), env=values)
+    assert (code, result["exit_code"]) == (0, 0), log
+    for rank in range(4):
+        environment = json.loads((tmp_path / str(rank)).read_text())[1]
+        assert {name: environment[name] for name in values} == values
+    complaints = [line for line in log.splitlines() if "cannot be preloaded" in line]
+    # torchrun's own Python may need them, as that of a venv whose interpreter is in no standard folder
+    assert any(not re.match(r"\[\d ", line) for line in complaints) == (launcher == "torchrun")
+
+
 def test_the_users_path_comes_before_the_jobs(run_job, tmp_path):
     mine = tmp_path / "mine"
     mine.mkdir()

@@ -140,6 +140,25 @@ def test_time_refused(time):
         ({"name": "-x"}, "--name: must be up to 64 letters"),
         ({"env": {"1A": "x"}}, "--env.1A: must be a variable's name"),
         ({"env": {"CONTAINER_IMAGE": "x"}}, "--env.CONTAINER_IMAGE: CONTAINER_IMAGE cannot be set"),
+        (
+            {"env": {"SLURM_EXPORT_ENV": "NONE"}},
+            "--env.SLURM_EXPORT_ENV: SLURM_EXPORT_ENV cannot be set: srun would read it when it starts the ranks",
+        ),
+        ({"env": {"SLURM_JOB_ID": "5"}}, "--env.SLURM_JOB_ID: SLURM_JOB_ID cannot be set: srun would read it"),
+        ({"env": {"SBATCH_PARTITION": "x"}}, "--env.SBATCH_PARTITION: SBATCH_PARTITION cannot be set"),
+        ({"secrets": ("SRUN_DEBUG",)}, "--secrets[0]: SRUN_DEBUG cannot be set"),
+        (
+            {"env": {"OMPI_COMM_WORLD_RANK": "0"}},
+            "--env.OMPI_COMM_WORLD_RANK: OMPI_COMM_WORLD_RANK cannot be set: the launcher sets it for each rank",
+        ),
+        (
+            {"env": {"HOROVOD_RANK": "0"}},
+            "--env.HOROVOD_RANK: HOROVOD_RANK cannot be set: the launcher sets it for each rank",
+        ),
+        (
+            {"env": {"GROUP_RANK": "0"}},
+            "--env.GROUP_RANK: GROUP_RANK cannot be set: the launcher sets it for each rank",
+        ),
         ({"env": {"A": "x\0"}}, "--env.A: must not contain a NUL"),
         ({"env": {"A": True}}, "--env.A: must be text, got true"),
         ({"command": ()}, "command: must have at least one entry"),
