@@ -50,7 +50,7 @@ def variant(text: str) -> Variant:
     for pair in text.split(","):
         name, equals, value = pair.partition("=")
         if not equals or not name.replace("-", "").replace("_", "").isalnum():
-            hint = "write amp=on for an option, NCCL_ALGO=Ring for a variable"
+            hint = "write amp=on for an option, NCCL_ALGO=Ring for a variable, and --variant again for another value"
             raise UsageError(f"--variant {text}: must be NAME=VALUE[,NAME=VALUE…], got {pair!r}", hint)
         if name == name.upper():
             env[name] = value

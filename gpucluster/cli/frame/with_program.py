@@ -74,10 +74,18 @@ def split(words: tuple[str, ...]) -> tuple[Path | None, dict[str, Any]]:
 def unknown_option(got: str, known: list[str], ctx: click.Context) -> UsageError:
     call = f"{ctx.info_name} [OPTIONS] -- python train.py"
     others = [each for each in known if each != "--help"]
-    hint = _of_sbatch(got, known, call) or did_you_mean(
-        got, others, f"options of the program come after it: {call} {got} …"
-    )
+    otherwise = _of_job_yaml(got, known) or f"options of the program come after it: {call} {got} …"
+    hint = _of_sbatch(got, known, call) or did_you_mean(got, others, otherwise)
     return UsageError(f"no such option: {got}", hint)
+
+
+def _of_job_yaml(got: str, known: list[str]) -> str | None:
+    """The key of job.yaml for an option of `submit` that this verb lacks."""
+    from gpucluster.job.load import flag_of
+    from gpucluster.job.spec import JobSpec
+
+    key = next((key for key in JobSpec.model_fields if flag_of(key) == got and key not in _FIXED), None)
+    return f"write {key} in job.yaml" if key and got not in known else None
 
 
 def _of_sbatch(got: str, known: list[str], call: str) -> str | None:

@@ -157,6 +157,27 @@ def test_each_example_is_a_command_that_its_verb_accepts(line: str) -> None:
     command.make_context(verb, rest, obj=CliContext())
 
 
+RUN = [line for line in EXAMPLES if re.match("gpucluster (submit|bench|init) (?!--context)", line)]
+
+
+@pytest.mark.parametrize("line", RUN)
+def test_each_example_that_needs_no_cluster_runs(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import shlex
+
+    monkeypatch.chdir(tmp_path)
+    verb, *rest = shlex.split(line)[1:]
+    if verb in ("submit", "bench"):
+        text = (ROOT / "cluster.yaml").read_text().replace("frameworks: [torch]", "frameworks: [torch, horovod]")
+        bucket = "s3_access: [{uri: s3://bucket, access: read}]"
+        (tmp_path / "cluster.yaml").write_text(f"{text}\n{bucket}\n")
+        (tmp_path / "train.py").write_text("")
+        (tmp_path / "job.yaml").write_text("command: [python, train.py]\n")
+        rest = ["--dry-run", *rest]
+    assert main([verb, *rest]) == 0, capsys.readouterr().err
+
+
 def test_there_are_examples_for_verbs_with_arguments() -> None:
     assert {line.split()[1] for line in EXAMPLES} >= {
         "submit",

@@ -234,6 +234,10 @@ def test_submit_has_an_option_for_each_of_sbatchs_that_a_key_sets(submit):
         ("--mem", "hint: write mem in job.yaml\n"),
         ("--nice", "hint: it is an option of sbatch: `sbatch_args: [--nice=…]` in job.yaml\n"),
         ("--error", "hint: the job's log, log.txt in its folder, has both streams: `logs` and result.json read it\n"),
+        ("--framework", "hint: write framework in job.yaml\n"),
+        ("--channel", "hint: write channels in job.yaml\n"),
+        ("--container-image", "hint: write container_image in job.yaml\n"),
+        ("--launcher", "hint: did you mean '--launchers'?\n"),
         ("--wait", "hint: options of the program come after it: bench [OPTIONS] -- python train.py --wait …\n"),
         ("--requeue", "hint: options of the program come after it: bench [OPTIONS] -- python train.py --requeue …\n"),
         (
