@@ -13,7 +13,7 @@ import click
 
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.following import tell
-from gpucluster.cli.frame.job_options import job_options, name_values
+from gpucluster.cli.frame.job_options import given_keys, job_options, name_values
 from gpucluster.cli.frame.warn import warn
 from gpucluster.cli.frame.with_program import WithProgram, split
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, JobFailedError, UsageError
@@ -41,7 +41,8 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: str) -> list[s
 EXAMPLES = """\b
 Examples:
   gpucluster bench --nodes 1,2,4 --launchers horovodrun,torchrun -- python train.py
-  gpucluster bench --metrics 'throughput=images/s: ([0-9.]+)' --variant bucket-mb=10,25 -- python train.py
+  gpucluster bench --variant bucket-mb=10 --variant bucket-mb=25 -- python train.py
+  gpucluster bench --metrics 'throughput=images/s: ([0-9.]+)' --variant NCCL_ALGO=Ring -- python train.py
 """
 
 
@@ -66,7 +67,7 @@ Examples:
     "--variant",
     "variants",
     multiple=True,
-    metavar="NAME=VALUE[,…]",
+    metavar="NAME=VALUE[,NAME=VALUE,…]",
     help="Also run with `--NAME VALUE` at the end of the command. A NAME in capitals is an environment variable "
     "instead; repeatable.",
 )
@@ -117,7 +118,7 @@ def command(
 
         check(plot)
     file, given = split(words)
-    given |= {key: value for key, value in flags.items() if value not in (None, ())}
+    given |= given_keys(flags)
     wanted = settings.settings(launchers, [settings.variant(each) for each in variants], nodes)
     bench = _Bench.prepare(expand(context.load()), file, given, wanted, seed)
     order = list(settings.order(wanted, repeats))

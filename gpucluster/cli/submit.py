@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpucluster.cli.frame.context import CliContext
-from gpucluster.cli.frame.job_options import job_options, name_values
+from gpucluster.cli.frame.job_options import NULL, NUMBER_OR_NULL, given_keys, job_options, name_values
 from gpucluster.cli.frame.slurm_options import slurm_options
 from gpucluster.cli.frame.warn import warn
 from gpucluster.cli.frame.with_program import WithProgram, split
@@ -134,7 +134,10 @@ SECTIONS = {
     help="With horovodrun: how its ranks coordinate.  [default: gloo]",
 )
 @click.option(
-    "--min-nodes", type=int, metavar="N", help="With horovodrun: if nodes are lost, continue while N nodes are left."
+    "--min-nodes",
+    type=NUMBER_OR_NULL,
+    metavar="N",
+    help="With horovodrun: if nodes are lost, continue while N nodes are left.",
 )
 @click.option(
     "--servers",
@@ -228,10 +231,12 @@ SECTIONS = {
 )
 @click.option(
     "--resubmit",
-    type=click.Choice(["until-done"]),
+    type=click.Choice(["until-done", NULL]),
     help="If the time limit stops the job, run it again from its state.",
 )
-@click.option("--resubmit-limit", type=int, metavar="N", help="With --resubmit: at most N further runs.  [default: 20]")
+@click.option(
+    "--resubmit-limit", type=NUMBER_OR_NULL, metavar="N", help="With --resubmit: at most N further runs.  [default: 20]"
+)
 @click.option("--clean-state", "clean", is_flag=True, help="Delete the task's state first.")
 @click.option("--force", is_flag=True, help="Run, even if the task's last run succeeded with the same code and inputs.")
 @click.option("--dry-run", is_flag=True, help="Print the Slurm script to stdout and submit nothing. Needs no cluster.")
@@ -275,7 +280,7 @@ def command(
     from gpucluster.submission.prepare import prepare
 
     file, given = split(words)
-    given |= {key: value for key, value in flags.items() if value not in (None, ())}
+    given |= given_keys(flags)
     if file and is_pipeline(file):
         from gpucluster.cli.frame import pipelines
 

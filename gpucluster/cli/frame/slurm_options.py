@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gpucluster.cli.frame.job_options import name_values
+from gpucluster.cli.frame.job_options import NUMBER_OR_NULL, name_values
 
 OPTIONS = (
     click.option(
@@ -22,7 +22,7 @@ OPTIONS = (
     ),
     click.option(
         "--max-parallel",
-        type=int,
+        type=NUMBER_OR_NULL,
         metavar="N",
         help="How many elements of a sweep or an array run at a time.  [default: all]",
     ),
@@ -33,7 +33,9 @@ OPTIONS = (
         metavar="SIZE",
         help="Memory that each node must have, such as 64G.  [default: none; on other Slurm clusters all of it]",
     ),
-    click.option("--cpus-per-task", type=int, metavar="N", help="CPUs of each rank.  [default: an equal share]"),
+    click.option(
+        "--cpus-per-task", type=NUMBER_OR_NULL, metavar="N", help="CPUs of each rank.  [default: an equal share]"
+    ),
     click.option("-C", "--constraint", metavar="FEATURES", help="Slurm features that the nodes must have."),
     click.option("--reservation", metavar="NAME", help="Slurm reservation to run in."),
     click.option(
