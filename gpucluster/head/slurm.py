@@ -289,11 +289,25 @@ def parse_job_id(text: str) -> str:
 
 
 def refusal(text: str) -> str | None:
-    """What sbatch says against a job; None if it printed nothing or could not reach slurmctld."""
-    said: list[str] = re.findall(r"^sbatch: (?:fatal|error): (.+)$", text, re.MULTILINE)
+    """Everything that sbatch says against a job: a plug-in's message or Slurm's first error often has the reason, and
+    the last error only the result. None if it printed no error or could not reach slurmctld."""
+    said = [each.removeprefix("Batch job submission failed: ") for each in _errors(text)]
     if not said or re.search(r"slurm controller|timed out|Connection refused", said[-1], re.IGNORECASE):
         return None
-    return said[-1].removeprefix("Batch job submission failed: ")
+    return "; ".join(dict.fromkeys(said))
+
+
+def _errors(text: str) -> Iterator[str]:
+    """A site's message may have several lines, of which only the first has the program's name."""
+    in_error = False
+    for line in text.splitlines():
+        if found := re.match(r"sbatch: (?:fatal|error): (.+)", line):
+            in_error = True
+            yield found[1].strip()
+        elif re.match(r"[\w.-]+: ", line):
+            in_error = False
+        elif in_error and line.strip():
+            yield line.strip()
 
 
 def parse_jobs(text: str) -> list[Job]:

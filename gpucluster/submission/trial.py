@@ -14,7 +14,6 @@ _EXPECTED = re.compile(
     r"Job \d+ to start at (?P<start>\S+) using (?P<processors>\d+) processors on (?:nodes )?(?P<nodes>\S+)"
     r"(?: in partition (?P<partition>\S+))?"
 )
-_UNREACHABLE = re.compile("slurm controller|timed out|Connection refused", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -31,11 +30,8 @@ def expected(remote: Remote, script: str) -> Expected:
     done = remote.run(["sbatch", "--test-only"], input=script.encode())
     if found := parse(done.stderr):
         return found
-    if not _UNREACHABLE.search(done.stderr) and (
-        refusal := re.search(r"^allocation failure: (.+)$", done.stderr, re.MULTILINE)
-    ):
-        raise UsageError(f"Slurm would reject the job: {refusal[1]}")
-    if said := slurm.refusal(done.stderr):
+    errors = re.sub("^allocation failure: ", "sbatch: error: ", done.stderr, flags=re.MULTILINE)
+    if said := slurm.refusal(errors):
         raise UsageError(f"Slurm would reject the job: {said}")
     done.check("Slurm did not report when the job would start")
     raise UsageError(f"Slurm did not report when the job would start: {done.stderr.strip() or 'it printed nothing'}")

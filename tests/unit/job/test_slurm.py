@@ -188,7 +188,24 @@ def test_a_start_in_another_format(start: str) -> None:
     ("text", "refusal"),
     [
         ("sbatch: error: Invalid --signal specification\n", "Invalid --signal specification"),
-        ("sbatch: error: lua: hm\nsbatch: error: Batch job submission failed: Invalid qos\n", "Invalid qos"),
+        ("sbatch: error: lua: hm\nsbatch: error: Batch job submission failed: Invalid qos\n", "lua: hm; Invalid qos"),
+        (
+            "sbatch: error: lua: You must give --account\nsbatch: error: cli_filter plugin terminated with error\n",
+            "lua: You must give --account; cli_filter plugin terminated with error",
+        ),
+        (
+            "sbatch: info: hello\nsbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: "
+            "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)\n",
+            "QOSMaxSubmitJobPerUserLimit; Job violates accounting/QOS policy (job submit limit, user's size and/or time "
+            "limits)",
+        ),
+        (
+            "sbatch: error: Memory specification can not be satisfied\n"
+            "sbatch: error: Batch job submission failed: Requested node configuration is not available\n",
+            "Memory specification can not be satisfied; Requested node configuration is not available",
+        ),
+        ("sbatch: error: lua: first\n  second\nsbatch: error: lua: first\nscancel: x\nrest\n", "lua: first; second"),
+        ("sbatch: error: hm\nsbatch: error: Batch job submission failed: Unable to contact slurm controller\n", None),
         ("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n", None),
         ("tar: no space left\n", None),
     ],
