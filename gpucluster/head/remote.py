@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +39,8 @@ _FULL_S = 20.0
 """How long a refused session is requested again."""
 _FULL_PAUSE_S = 0.5
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # it logs tracebacks of errors that we report
+_LAST_WORDS = r"tar: (Exiting with failure status|Child returned status|Error is not recoverable)"
+"""What GNU tar prints after the reason."""
 _MISSING = "No module named 'gpucluster_node"
 _ENDS_EARLY = "does a file there, such as ~/.bashrc, end the shell? `gpucluster ssh -- 'true'` shows what it prints"
 OTHER_VERSION = "the head node has another version of GpuCluster: `gpucluster up` updates it"
@@ -57,7 +60,8 @@ class Completed:
     def check(self, what: str) -> Completed:
         """Returns itself if the command succeeded. Raises RemoteError with `what` and the command's own message."""
         if self.exit_code != 0:
-            said = (self.stderr.strip() or self.stdout.strip() or "no output").splitlines()[-1]
+            lines = (self.stderr.strip() or self.stdout.strip() or "no output").splitlines()
+            said = next((line for line in reversed(lines) if not re.match(_LAST_WORDS, line)), lines[-1])
             raise RemoteError(
                 f"{what}: exit code {self.exit_code}: {said}", OTHER_VERSION if _MISSING in said else None
             )

@@ -10,12 +10,14 @@ from pathlib import PurePosixPath
 from gpucluster import shipped
 from gpucluster.errors import CloudError, RemoteError, UnansweredError, UsageError
 from gpucluster.head import slurm
+from gpucluster.head.login import LoginRemote
 from gpucluster.head.remote import Completed, Remote
 from gpucluster.submission import interrupted
 
 SCRIPTS = shipped.ROOT / "templates" / "submit"
 
 FULL = "No space left on device"
+QUOTA = "Disk quota exceeded"
 # A file system that has inodes, and none left, is full too. `du` may take long if there are many files.
 _LARGEST = """
 set -- "$1" $(df -h --output=size,avail,itotal,iavail,target "$1" | tail -n 1)
@@ -118,8 +120,8 @@ def _accepted(remote: Remote, done: Completed, folder: str) -> str:
         raise UsageError(done.stderr.strip().removeprefix("error: "))
     if refusal := slurm.refusal(done.stderr):
         raise UsageError(f"Slurm rejected the job: {refusal}")
-    if FULL in done.stderr:
-        raise _full(remote, str(PurePosixPath(folder).parent))
+    if FULL in done.stderr or QUOTA in done.stderr:
+        raise _full(remote, str(PurePosixPath(folder).parent), is_quota=QUOTA in done.stderr)
     return done.check("the job was not accepted").stdout
 
 
@@ -127,7 +129,7 @@ def program(script: str) -> str:
     return "".join((SCRIPTS / f"{name}.sh").read_text(encoding="utf-8") for name in ("folder", script))
 
 
-def _full(remote: Remote, folder: str) -> RemoteError:
+def _full(remote: Remote, folder: str, *, is_quota: bool) -> RemoteError:
     """Names the full file system, its free space, and the largest folders that may be deleted."""
     lines = remote.run(["sh", "-c", _LARGEST, "sh", folder], timeout_s=60).stdout.splitlines()
     size, free, inodes, free_inodes, mount = (lines[0].split() if lines else []) or ("?", "?", "?", "?", folder)
@@ -135,8 +137,11 @@ def _full(remote: Remote, folder: str) -> RemoteError:
     unit = " files and folders" if lacks_inodes else ""
     largest = ", ".join(f"{name} ({size}{unit})" for size, name in (line.split("\t", 1) for line in lines[1:]))
     delete = f"delete what you no longer need; the largest folders of jobs are {largest}" if largest else "delete files"
+    if is_quota:
+        return RemoteError(f"your disk quota on {mount} is used up: the job was not submitted", delete)
     left = f"0 of {inodes} inodes free, one for each file and folder" if lacks_inodes else f"{free} of {size} free"
+    is_ours = not isinstance(remote, LoginRemote)
     return RemoteError(
         f"{mount} on the cluster is full: {left}; the job was not submitted",
-        f"{delete}; or raise head_node.volume_gib and run `gpucluster up`",
+        f"{delete}; or raise head_node.volume_gib and run `gpucluster up`" if is_ours else delete,
     )

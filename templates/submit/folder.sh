@@ -5,14 +5,16 @@
 set -eu
 jobs=$1 name=$2 queued=''
 shift 2
-mkdir -p "$jobs/by-id"
+# Their messages are in English, which the client reads (gpucluster/submission/upload.py). The job gets the account's own
+# language.
+LC_ALL=C mkdir -p "$jobs/by-id"
 cd "$jobs"
-tar --extract --gzip --no-same-owner --file=- || { rm -rf "$name"; exit 1; }
+LC_ALL=C tar --extract --gzip --no-same-owner --file=- || { rm -rf "$name"; exit 1; }
 # Claims the folder, against a client that asks about this upload because its connection broke
 # (gpucluster/submission/interrupted.py), and answers it there, too.
 (set -C && : >"$name/submitted") 2>/dev/null || { rm -rf "$name"; exit 1; }
 answer() {
-  cat >"$name/submitted.new" || give_up
+  LC_ALL=C cat >"$name/submitted.new" || give_up
   mv "$name/submitted.new" "$name/submitted" || give_up
   cat "$name/submitted"
 }

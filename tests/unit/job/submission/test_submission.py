@@ -16,6 +16,8 @@ from gpucluster import account
 from gpucluster.config import loads
 from gpucluster.errors import GpuClusterError, JobFailedError, RemoteError, UsageError
 from gpucluster.following import jobs
+from gpucluster.head.login import LoginRemote
+from gpucluster.head.remote import Completed
 from gpucluster.job import SbatchRequest, load
 from gpucluster.layout import expand
 from gpucluster.submission import packages as own_packages
@@ -157,6 +159,50 @@ def test_a_file_system_without_inodes_is_named_as_that(cluster, workdir):
         with pytest.raises(RemoteError, match=f"^/home on the cluster is full: {left}; the job was not") as full:
             submission.submit(InProcessRemote(), asked, submission.pack(asked, {}, workdir))
         assert (re.search(r"/jobs/old-1/ \(3 files and folders\), ", str(full.value.hint)) is None) is (inodes == "0 0")
+
+
+class ForeignRemote(InProcessRemote, LoginRemote):
+    def __init__(self) -> None:
+        """Runs the commands here: it has no address."""
+
+
+@pytest.mark.parametrize("remote", [InProcessRemote(), ForeignRemote()])
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("Disk quota exceeded", "your disk quota on /home is used up"),
+        ("No space left on device", "/home on the cluster is"),
+    ],
+)
+def test_no_room_in_any_language(cluster, workdir, monkeypatch, remote, reason, said):
+    """The two texts of glibc's strerror for EDQUOT and ENOSPC, and what GNU tar prints around them."""
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    command(
+        cluster / "bin" / "tar",
+        f"""[ "$LC_ALL" = C ] && why='{reason}' || why='Der zugewiesene Plattenplatz ist überschritten'
+            echo "tar: digits-1/code: Cannot mkdir: $why" >&2
+            echo "tar: Exiting with failure status due to previous errors" >&2; exit 2""",
+    )
+    command(cluster / "bin" / "df", "echo x; echo '50G 0 3M 2M /home'")
+    asked = request(cluster)
+    with pytest.raises(RemoteError, match=said) as full:
+        submission.submit(remote, asked, submission.pack(asked, {}, workdir))
+    assert ("volume_gib" in str(full.value.hint)) == (type(remote) is InProcessRemote and "space" in reason)
+    assert "delete" in str(full.value.hint)
+
+
+def test_the_job_keeps_the_accounts_language(cluster, workdir, monkeypatch):
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    command(cluster / "bin" / "sbatch", 'echo "$LC_ALL" >"$0.called"; echo 42')
+    submit(cluster, workdir)
+    assert (cluster / "bin" / "sbatch.called").read_text() == "de_DE.UTF-8\n"
+
+
+def test_the_reason_is_shown_and_not_tars_last_words():
+    """GNU tar, and gzip that it starts: their last line is the same for every error."""
+    said = "tar: digits-1: Cannot open: Permission denied\ntar: Exiting with failure status due to previous errors\n"
+    with pytest.raises(RemoteError, match="not accepted: exit code 2: tar: digits-1: Cannot open: Permission denied$"):
+        Completed(2, "", said).check("the job was not accepted")
 
 
 def test_a_job_that_slurm_refuses_leaves_nothing(cluster, workdir):
