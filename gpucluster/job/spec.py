@@ -4,7 +4,6 @@ A field checks its own value. `checks` compares the values with the cluster.
 """
 
 import re
-import shlex
 from collections.abc import Callable
 from math import ceil
 from typing import Annotated, Any, Literal, cast
@@ -18,7 +17,7 @@ from gpucluster.config.models import Framework
 from gpucluster.config.s3_form import any_s3_uri, is_meant
 from gpucluster.config.section import Separate
 from gpucluster.config.value_checks import matching, refuse
-from gpucluster.job import arrays, log_place, reserved, sbatch_options, swept
+from gpucluster.job import arrays, command_line, log_place, reserved, sbatch_options, swept
 from gpucluster.launchers import DEFAULT
 
 _TIME = r"(?:(\d+)-(\d{1,2})(?::([0-5]?\d))?(?::([0-5]?\d))?|(\d+)(?::([0-5]?\d))?(?::([0-5]?\d))?)"
@@ -72,17 +71,7 @@ def _word(value: Any) -> Any:
 
 
 def _command(value: Any) -> Any:
-    """Splits a line of text as a shell does, and refuses one that only a shell could run."""
-    if not isinstance(value, str):
-        return value
-    try:
-        words = shlex.split(value)
-    except ValueError as error:
-        raise refuse(f"cannot be split into words: {error}", "write a list: [python, train.py]") from None
-    shell = next((mark for mark in ("&&", "||", "|", ";", ">", "<", "$", "`", "\n") if mark in value), None)
-    if shell:
-        raise refuse(f"needs a shell for {shell!r}", "write a list: [bash, -c, '…']")
-    return words
+    return command_line.words(value) if isinstance(value, str) else value
 
 
 def _no_nul(value: str) -> str:

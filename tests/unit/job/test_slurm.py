@@ -194,10 +194,9 @@ def test_a_start_in_another_format(start: str) -> None:
             "lua: You must give --account; cli_filter plugin terminated with error",
         ),
         (
-            "sbatch: info: hello\nsbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: "
-            "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)\n",
-            "QOSMaxSubmitJobPerUserLimit; Job violates accounting/QOS policy (job submit limit, user's size and/or time "
-            "limits)",
+            "sbatch: info: hello\nsbatch: error: QOSMaxSubmitJobPerUserLimit\n"
+            "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, …)\n",
+            "QOSMaxSubmitJobPerUserLimit; Job violates accounting/QOS policy (job submit limit, …)",
         ),
         (
             "sbatch: error: Memory specification can not be satisfied\n"
