@@ -14,7 +14,7 @@ from gpucluster.config.foreign import JOB, recognized
 from gpucluster.config.wording import finding as worded
 from gpucluster.errors import JobSpecError, Notice
 from gpucluster.job import sbatch_options
-from gpucluster.job.aliases import ALIASES, canonical, conflicts
+from gpucluster.job.aliases import ALIASES, canonical, conflicts, other_model
 from gpucluster.job.checks import check, complete
 from gpucluster.job.spec import Channel, JobSpec
 from gpucluster.layout import Layout
@@ -47,6 +47,8 @@ def loads(layout: Layout, document: Document, flags: dict[str, Any]) -> JobSpec:
     problems = list(document.problems)
     findings = list(conflicts(given))
     spec, faults = _validate(_over(canonical(given), flags), layout, Path(document.file).parent)
+    if spec and spec.partition in layout.names:
+        findings += other_model(given, layout.partition(spec.partition or ""))
     problems += [_notice(document, given, flags, finding) for finding in (*findings, *faults)]
     if problems or spec is None:
         raise JobSpecError(sorted(problems, key=lambda notice: (notice.line, notice.column)))
