@@ -19,6 +19,7 @@ MODULES = {
     "mpi": "mpi",
     "signal": "ranks.signals",
     "stacks": "ranks.stacks",
+    "end": "ranks.end",
     "library": "library",
     "metrics": "metrics",
     "elements": "elements",

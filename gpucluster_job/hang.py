@@ -11,11 +11,11 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Tuple
+from typing import Any, Tuple
 
 from gpucluster_job import ourselves
 from gpucluster_job.log import say
-from gpucluster_job.runner import LAUNCHER_GRACE_S, Runner, Tick
+from gpucluster_job.runner import Tick
 from gpucluster_job.settings import Settings
 
 TOGETHER_S = 5.0
@@ -34,9 +34,11 @@ Frame = Tuple[str, str, str]
 
 
 class Hang:
-    def __init__(self, runner: Runner, settings: Settings, on_each_node: Callable[[list[str]], None]) -> None:
+    def __init__(
+        self, settings: Settings, on_each_node: Callable[[list[str]], Any], end_ranks: Callable[[], None]
+    ) -> None:
         """on_each_node: starts a command on each node of the job."""
-        self._runner, self._settings, self._on_each_node = runner, settings, on_each_node
+        self._settings, self._on_each_node, self._end_ranks = settings, on_each_node, end_ranks
         self._limit_s = settings.hang_timeout_s
         self._heard_at, self._last = 0.0, b""
         self._stacks = Stacks()
@@ -60,7 +62,7 @@ class Hang:
 
     def _look(self) -> float | None:
         if self._said:
-            self._runner.end(LAUNCHER_GRACE_S)
+            self._end_ranks()
             return None
         left = self._heard_at + self._limit_s - time.time()
         if left <= 0:

@@ -41,7 +41,6 @@ from gpucluster_job.wakeup import handle
 
 STOPPED = 143
 """The exit code that a shell reports for a program ended by SIGTERM."""
-NCCL_GRACE_S = 10.0
 
 
 def main(words: list[str]) -> int:
@@ -61,7 +60,7 @@ class Job:
         self._settings, self._started_at = Settings.read(), now()
         self._log_start, self._log_place = _size(str(self._settings.log)), LogPlace(self._settings)
         self._runner = Runner()
-        self._hang = Hang(self._runner, self._settings, self._on_each_node)
+        self._hang = Hang(self._settings, self._on_each_node, self._end_ranks)
         self._output = LauncherOutput(self._hang.hear)
         self._nodes: list[str] = []
         self._server_nodes: list[str] = []
@@ -126,7 +125,8 @@ class Job:
         self._failures = failures.folder(f"run-{self._settings.runs_before}")
         os.environ["GPUCLUSTER_FAILURES"] = self._failures
         argv = launch.argv(self._line, self._command)
-        tick = ticks(self._watch_nccl if self._preflight.nccl else None, self._run.watch_limit(), self._hang.watch())
+        limit = self._run.watch_limit(self._end_ranks)
+        tick = ticks(self._watch_nccl if self._preflight.nccl else None, limit, self._hang.watch())
         return self._runner.run(argv, self._output.take, tick=tick)
 
     def _find_nodes(self) -> None:
@@ -146,7 +146,7 @@ class Job:
         assert self._preflight and self._preflight.nccl
         pause = self._preflight.nccl.look()
         if self._preflight.nccl.error:
-            self._runner.end(NCCL_GRACE_S)
+            self._end_ranks()
         return pause
 
     def _signal_ranks(self, number: int, frame: Any) -> None:
@@ -159,11 +159,16 @@ class Job:
         self._run.warned = True
         self._on_each_node(ourselves.words("signal", name[len("SIG") :]))
 
-    def _on_each_node(self, command: list[str]) -> None:
+    def _end_ranks(self) -> None:
+        """Their programs first, because most launchers kill them at once. Slurm signals the programs of a job that it
+        ends itself."""
+        self._runner.end_after(self._on_each_node(ourselves.words("end")))
+
+    def _on_each_node(self, command: list[str]) -> list[subprocess.Popen[bytes]]:
         """A step for each node: the loss of one node must not end the others' steps."""
         one = ["srun", "--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpu-bind=none", "--input=none"]
-        for node in self._nodes:
-            subprocess.Popen([*one, "--quiet", f"--nodelist={node}", *command], stdin=subprocess.DEVNULL)
+        steps = ([*one, "--quiet", f"--nodelist={node}", *command] for node in self._nodes)
+        return [subprocess.Popen(step, stdin=subprocess.DEVNULL) for step in steps]
 
     def _finish(self) -> int:
         self._runner.ignore_signals()

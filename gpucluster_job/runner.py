@@ -17,6 +17,8 @@ Tick = Callable[[], Optional[float]]
 LAUNCHER_GRACE_S = 7.0
 """After scancel or the time limit, ranks have 5 s to end (ranks/) and the launcher 7 s; Slurm kills everything after 10
 s (KillWait in slurm.conf). The remaining time is for the result."""
+RANKS_S = 8.0
+"""How long the steps that end the ranks may take before their launcher is ended: the ranks' 5 s, and the steps' start."""
 LEFT_S = 5.0
 """How long output is read after a command has ended: a process that it left behind may keep the pipe open."""
 TIMED_OUT = 124
@@ -48,6 +50,8 @@ class Runner:
         self.stopped = False
         self._process: subprocess.Popen[bytes] | None = None
         self._taking: Take | None = None
+        self._ending: list[subprocess.Popen[bytes]] = []
+        self._end_at = 0.0
         self._wakeup = Wakeup()
         handle((signal.SIGTERM, signal.SIGINT), self._stop)
         handle((signal.SIGALRM,), self._kill)
@@ -80,7 +84,7 @@ class Runner:
             self._stop()
         until = time.monotonic() + limit_s if limit_s else None
         timed_out = self._attend(process, take, until, tick)
-        self._process = None
+        self._process, self._end_at = None, 0.0
         signal.setitimer(signal.ITIMER_REAL, 0)
         code = process.wait()
         return TIMED_OUT if timed_out else code if code >= 0 else 128 - code
@@ -105,6 +109,10 @@ class Runner:
             self._process.terminate()
             signal.setitimer(signal.ITIMER_REAL, grace_s)
 
+    def end_after(self, steps: list[subprocess.Popen[bytes]]) -> None:
+        """Ends the running command when these steps have ended, which end its ranks."""
+        self._ending, self._end_at = steps, time.monotonic() + RANKS_S
+
     def ignore_signals(self) -> None:
         """The result is being written; the job ends without further action."""
         handle((signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2), signal.SIG_IGN)  # type: ignore[arg-type]
@@ -122,13 +130,19 @@ class Runner:
             if until and now >= until:
                 timed_out, until = True, None
                 self.end(LEFT_S)
+            self._end_if_due(now)
             if tick and now >= next_tick:
                 pause = tick()
                 tick, next_tick = (tick if pause else None), now + (pause or 0.0)
-            self._read(process, watched, [until, next_tick if tick else None], take)
+            self._read(process, watched, [until, next_tick if tick else None, self._end_at or None], take)
         take(b"")
         process.stdout.close()
         return timed_out
+
+    def _end_if_due(self, now: float) -> None:
+        if self._end_at and (now >= self._end_at or all(step.poll() is not None for step in self._ending)):
+            self._end_at = 0.0
+            self.end(LAUNCHER_GRACE_S)
 
     def _read(
         self, process: subprocess.Popen[bytes], watched: list[int], wakes: list[float | None], take: Take

@@ -1,5 +1,5 @@
-"""What Linux does for ranks: it signals a process when its parent dies, and counts the processes that it has killed
-because memory ran out."""
+"""What Linux does for ranks: it signals a process when its parent dies, shows its name, and counts the processes that it
+has killed because memory ran out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+from contextlib import suppress
 
 _PR_SET_PDEATHSIG = 1
 _VMSTAT, _OWN_GROUPS, _GROUPS = "/proc/vmstat", "/proc/self/cgroup", "/sys/fs/cgroup"
@@ -25,6 +26,12 @@ def end_with_parent(number: int = signal.SIGTERM) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
     if parent != os.getppid() or parent == 1:
         sys.exit(128 + signal.SIGTERM)
+
+
+def name_this_process(name: str) -> None:
+    """As `ps` and /proc/PID/comm show it: up to 15 bytes."""
+    with suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as file:
+        file.write(name)
 
 
 def out_of_memory_kills() -> int:

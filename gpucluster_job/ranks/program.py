@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Mapping, NoReturn
 
 from gpucluster_job.log import Splitter
-from gpucluster_job.ranks.kernel import end_with_parent
+from gpucluster_job.ranks.kernel import end_with_parent, name_this_process
 from gpucluster_job.wakeup import Wakeup, handle
 
 GRACE_S = 5
@@ -28,6 +28,13 @@ LATEST_CUT_S = 30.0
 AT_ONCE = 4096
 """PIPE_BUF: how many bytes ranks may write to one pipe without mixing their lines."""
 STDIN, STDOUT = 0, 1
+END = signal.SIGRTMIN
+"""Ends the program as SIGTERM does, but this process stays afterwards, until its launcher ends it: ranks/end.py. Not
+SIGUSR1 or SIGUSR2, which Slurm can only send to every process of a job."""
+STAYS = "rank-stays"
+"""This process's name while it does, as /proc/PID/comm shows it."""
+LONGEST_STAY_S = 20.0
+"""If the launcher does not end it."""
 
 
 class Lines:
@@ -106,6 +113,7 @@ class Program:
         self._pid: int | None = None
         self._code: int | None = None
         self.stopped = self.let_go = False
+        self._stays = False
         self.ended_at = 0.0
 
     def last_lines(self) -> list[str]:
@@ -115,6 +123,7 @@ class Program:
         """The program's exit code, as a shell gives it."""
         wakeup = Wakeup()
         handle((signal.SIGTERM, signal.SIGINT), self._stop)
+        handle((END,), self._end)
         handle((signal.SIGALRM,), self._time_is_up)
         # For the program only (signals.py). Slurm can only send them to every process of a job.
         handle((signal.SIGUSR1, signal.SIGUSR2), signal.SIG_IGN)  # type: ignore[arg-type]
@@ -127,6 +136,7 @@ class Program:
             self._attend(wakeup, output, leashed)
             self._lines.end()
         signal.alarm(0)
+        self._stay(wakeup, leashed=leashed and not self.let_go)
         assert self._code is not None
         return self._code
 
@@ -157,7 +167,20 @@ class Program:
         self._code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
         signal.alarm(GRACE_S)
 
+    def _end(self, number: int, frame: Any) -> None:
+        if not self._stays:
+            self._stop()
+        self._stays = True
+
+    def _stay(self, wakeup: Wakeup, *, leashed: bool) -> None:
+        until, leash = time.monotonic() + LONGEST_STAY_S, [STDIN] if leashed else []
+        while self._stays and (left_s := until - time.monotonic()) > 0:
+            name_this_process(STAYS)
+            self._stays = not any(not os.read(ready, 2**16) for ready in wakeup.wait(leash, left_s)) and self._stays
+
     def _stop(self, number: int = 0, frame: Any = None) -> None:
+        if number:
+            self._stays = False
         if not self.stopped and self._code is None:
             signal.alarm(GRACE_S)
         self.stopped = True
@@ -187,7 +210,7 @@ def _cut_after_s() -> float | None:
 
 def _fork(command: list[str], environment: Mapping[str, str], output: int) -> int:
     """Blocks signals until the program has installed its handlers or none, because ours must not run in its place."""
-    ours = {signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2}
+    ours = {signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, END}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ours)
     pid = os.fork()
     if pid == 0:

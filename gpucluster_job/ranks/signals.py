@@ -25,11 +25,18 @@ def main(words: list[str]) -> int:
 
 def programs(package: str) -> Iterator[int]:
     """The processes that ranks have started: each leads its own session."""
+    for rank in ranks(package):
+        with suppress(OSError):
+            yield from (child for child in children(rank) if os.getsid(child) == child)
+
+
+def ranks(package: str) -> Iterator[int]:
+    """The processes beside the programs."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError):
             words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
             if is_rank(words, package):
-                yield from (child for child in children(int(process.name)) if os.getsid(child) == child)
+                yield int(process.name)
 
 
 def children(process: int) -> list[int]:

@@ -7,7 +7,7 @@ from typing import Callable
 from gpucluster_job import secret_file
 from gpucluster_job.ending import STOPPED_BY, Ending, runs_again
 from gpucluster_job.log import say
-from gpucluster_job.runner import LAUNCHER_GRACE_S, Runner, Tick
+from gpucluster_job.runner import Runner, Tick
 from gpucluster_job.settings import Settings
 from gpucluster_job.task import runs
 from gpucluster_job.task.asked import Asked
@@ -17,7 +17,7 @@ from gpucluster_job.task.state import State
 
 class Run:
     def __init__(self, runner: Runner, settings: Settings) -> None:
-        self._runner, self._settings, self._asked = runner, settings, Asked.read(settings.folder)
+        self._settings, self._asked = settings, Asked.read(settings.folder)
         self._limit, self._state = Limit(settings, self._asked), State(runner, settings, self._asked)
         self.warned = self.goes_on = False
 
@@ -36,8 +36,8 @@ class Run:
             say(f"[launcher] this is {self._limit.tell(self._limit.run)}")
         self._state.prepare()
 
-    def watch_limit(self) -> Tick | None:
-        return self._limit.watch(lambda: self._runner.end(LAUNCHER_GRACE_S)) if self._asked.resubmit_limit else None
+    def watch_limit(self, end_ranks: Callable[[], None]) -> Tick | None:
+        return self._limit.watch(end_ranks) if self._asked.resubmit_limit else None
 
     def pending(self) -> dict[str, object]:
         """Fields of result.json during the last copy, which may take long: Slurm may end this process
