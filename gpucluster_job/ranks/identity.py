@@ -26,7 +26,9 @@ def identify(verb: str) -> Identity:
     """A rank's identity from the launcher's variables; sets our own variables in our environment. Raises Refused."""
     if verb == "mpi-rank":
         number_by_nodes()
-    return Identity(own_variables()["RANK"], this_node())
+    rank = own_variables()["RANK"]
+    agree_with_slurm()
+    return Identity(rank, this_node())
 
 
 def own_variables() -> os._Environ[str]:
@@ -37,6 +39,33 @@ def own_variables() -> os._Environ[str]:
             raise Refused(f"{environ['GPUCLUSTER_LAUNCHER']} has not set {theirs} for this rank")
         environ[ours] = environ[theirs]
     return environ
+
+
+SLURMS = {
+    "SLURM_PROCID": "RANK", "SLURM_LOCALID": "LOCAL_RANK", "SLURM_NODEID": "NODE_RANK",
+    "SLURM_NTASKS": "WORLD_SIZE", "SLURM_NPROCS": "WORLD_SIZE", "SLURMD_NODENAME": "GPUCLUSTER_NODE",
+}  # fmt: skip
+OF_ITS_TASK = (
+    "SLURM_GTIDS", "SLURM_TASK_PID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES",
+    "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE",
+)  # fmt: skip
+
+
+def agree_with_slurm() -> None:
+    """Slurm's variables as if it had started this rank itself. Otherwise they are those of the process that did: the
+    job's script under horovodrun and mpirun, an agent under torchrun. Some programs ask Slurm first, and would all be
+    rank 0. Where Slurm knows only that process and its step, the variable is removed (srun(1), OUTPUT ENVIRONMENT)."""
+    environ = os.environ
+    if all(environ.get(theirs) == environ.get(ours) for theirs, ours in SLURMS.items()):
+        return
+    for theirs, ours in SLURMS.items():
+        environ[theirs] = environ[ours]
+    ranks = environ["RANKS_PER_NODE"]
+    environ["SLURM_NTASKS_PER_NODE"], environ["SLURM_TASKS_PER_NODE"] = ranks, ranks
+    if int(environ["NUM_NODES"]) > 1:
+        environ["SLURM_TASKS_PER_NODE"] = f"{ranks}(x{environ['NUM_NODES']})"
+    for theirs in OF_ITS_TASK:
+        environ.pop(theirs, None)
 
 
 def number_by_nodes() -> None:

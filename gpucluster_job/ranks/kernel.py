@@ -1,5 +1,5 @@
-"""What Linux does for ranks: it signals a process when its parent dies, shows its name, and counts the processes that it
-has killed because memory ran out."""
+"""What Linux does for ranks: it signals a process when its parent dies, shows its name, and counts the processes
+that it has killed because memory ran out."""
 
 from __future__ import annotations
 

@@ -14,6 +14,9 @@ from typing import Iterator
 
 from gpucluster_job import ourselves
 
+RANKS = ("worker", "chief")
+"""The roles of processes that are no servers."""
+
 
 def main(words: list[str]) -> int:
     number = signal.Signals[f"SIG{words[1]}"]
@@ -48,4 +51,4 @@ def is_rank(words: list[str], package: str) -> bool:
     """Servers and schedulers do not get the signal."""
     if len(words) < 5 or words[1:3] != ["-IS", package]:
         return False
-    return words[3] in ("rank", "mpi-rank") or (words[3] == "role" and words[4] in ("worker", "chief"))
+    return words[3] in ("rank", "mpi-rank") or (words[3] == "role" and words[4] in RANKS)

@@ -10,7 +10,7 @@ import os
 from typing import Callable
 
 from gpucluster_job.ranks import rank
-from gpucluster_job.ranks.identity import Identity, Refused, own_variables, this_node
+from gpucluster_job.ranks.identity import Identity, Refused, agree_with_slurm, own_variables, this_node
 
 
 def main(words: list[str]) -> int:
@@ -35,8 +35,10 @@ def worker(index: int) -> Identity:
         environ["SLURM_LOCALID"],
         environ["SLURM_NODEID"],
     )
+    own_variables()
+    agree_with_slurm()  # the chief of tensorflow-mwms has a step of its own
     share_gpus(int(environ["LOCAL_RANK"]), int(environ["GPUS_PER_NODE"]) // int(environ["RANKS_PER_NODE"]))
-    return Identity(str(index), own_variables()["GPUCLUSTER_NODE"])
+    return Identity(str(index), environ["GPUCLUSTER_NODE"])
 
 
 def share_gpus(local_rank: int, share: int) -> None:

@@ -18,6 +18,7 @@ from typing import Any, List, Tuple
 
 from gpucluster_job import ourselves
 from gpucluster_job.launch import COMMAND
+from gpucluster_job.ranks import signals
 from gpucluster_job.roles import tensorflow
 from gpucluster_job.wakeup import Wakeup, handle
 
@@ -36,7 +37,7 @@ def main(words: list[str]) -> int:
             os.environ["TF_CLUSTER"] = tensorflow.describe(roles)
         except tensorflow.NoPorts as error:
             print(f"error: {error}", file=sys.stderr)
-            roles.end(0.0)
+            roles.end()
             return 1
     for leads, step in steps(words[2:at], words[at + 1 :]):
         roles.start(step, leads=leads)
@@ -51,6 +52,18 @@ def steps(words: list[str], command: list[str]) -> list[Step]:
         where = step.index(COMMAND) if COMMAND in step else len(step)
         found.append((kind == "leading", [*step[:where], *(command if COMMAND in step else []), *step[where + 1 :]]))
     return found
+
+
+def has_ranks(step: Any) -> bool:
+    """Whether its processes are ranks, and no servers."""
+    at = step.index("role") if "role" in step else -1
+    return at >= 0 and step[at + 1] in signals.RANKS
+
+
+def _code(step: subprocess.Popen[bytes]) -> int:
+    """As a shell gives it."""
+    code = step.wait()
+    return code if code >= 0 else 128 - code
 
 
 class Roles:
@@ -77,24 +90,32 @@ class Roles:
         return subprocess.Popen(step, stdin=self._leashed, stdout=subprocess.PIPE)
 
     def supervise(self, grace_s: float) -> int:
-        """The exit code of the leading step, or of the step that failed. The other steps have `grace_s` to exit."""
+        """The exit code of the leading step, or of the step that failed. The other steps have `grace_s` to exit, and
+        the job fails if a rank fails in that time."""
         code: int | None = None
         while code is None:
             code = self._ended()
             if code is None:
                 self._wakeup.wait([], None)
-        self.end(0.0 if code else grace_s)
+        if not code:
+            self._wait(grace_s)
+            code = self._late_failure()
+        self.end()
         return code
+
+    def _late_failure(self) -> int:
+        """The exit code of a step of ranks that has failed; 0 if there is none. Servers may fail when nobody needs them
+        any more."""
+        return next((_code(step) for step in self._steps if has_ranks(step.args) and step.poll()), 0)
 
     def _ended(self) -> int | None:
         for step in self._steps:
             code = step.poll()
             if code is not None and (code or step is self._leader):
-                return code if code >= 0 else 128 - code
+                return _code(step)
         return None
 
-    def end(self, grace_s: float) -> None:
-        self._wait(grace_s)
+    def end(self) -> None:
         self._let_go()
         self._wait(LET_GO_S)
         for step in self._steps:

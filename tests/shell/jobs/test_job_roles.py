@@ -284,6 +284,32 @@ def test_a_failed_process_ends_the_job_and_is_named(tmp_path, launcher, name, fa
     assert not left(tmp_path)
 
 
+LATE = [
+    ("tensorflow-mwms", 'if name == "1": time.sleep(2); raise ValueError("boom")', (1, 1, "ValueError: boom")),
+    ("tensorflow-mwms", 'if name == "1": time.sleep(2); os._exit(7)', (7, 1, "all there")),
+    ("tensorflow-mwms", 'if name == "1": time.sleep(2); os.kill(os.getppid(), 9); time.sleep(9)', (137, None, None)),
+    ("tensorflow-mwms", 'if name == "1": time.sleep(60)', (0, None, None)),
+]
+
+
+@pytest.mark.parametrize(("launcher", "then", "end"), LATE, ids=["raises", "exits", "is lost", "goes on"])
+def test_a_rank_that_fails_after_the_leading_step_fails_the_job(tmp_path, launcher, then, end):
+    """For example the evaluation of one worker, a moment after the chief has ended."""
+    result, log, _ = run(tmp_path, {"launcher": launcher, "command": program(2, f"\n{then}\n")})
+    code, failed, reason = end
+    assert (result["exit_code"], result["failed_rank"]) == (code, failed), log
+    assert (result["reason"] is None) == (code == 0)
+    assert reason in (None, result["reason"])
+    assert not left(tmp_path)
+
+
+def test_a_server_that_fails_when_the_workers_have_ended_does_not_fail_the_job(tmp_path):
+    then = "\nif name == 'server-0': time.sleep(1); sys.exit(5)\nif role == 'worker': time.sleep(30)\n"
+    keys = {"launcher": "tensorflow-ps", "servers": {"nodes": 2}, "command": program(5, then)}
+    result, log, _ = run(tmp_path, keys, CONFIG + SERVERS)
+    assert (result["exit_code"], result["failed_rank"]) == (0, None), log
+
+
 def test_a_server_of_mxnet_that_fails_ends_the_job(tmp_path):
     keys = {"launcher": "mxnet-ps", "servers": {"nodes": 2}, "command": program(4, "\n" + WAIT)}
     result, log, _ = run(tmp_path, keys, CONFIG + SERVERS, BROKEN="server-1")

@@ -24,7 +24,7 @@ LAUNCHERS = ["torchrun", "horovodrun", "mpirun", "srun"]
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_arguments_and_environment_arrive_byte_for_byte(run_job, tmp_path, launcher):
+def test_arguments_and_environment_arrive_byte_for_byte(tmp_path, launcher):
     words = [
         "",
         "a b",
@@ -42,7 +42,19 @@ def test_arguments_and_environment_arrive_byte_for_byte(run_job, tmp_path, launc
         "#",
     ]
     values = {"PLAIN": "x", "ODD": 'it\'s "$PATH" `id` \\ \n two * ünï', "EMPTY": ""}
-    code, result, log, _ = run_job(launcher=launcher, command=("python", "-c", PROBE, *words), env=values)
+    job = prepare(tmp_path, {}, {"launcher": launcher, "command": ("python", "-c", PROBE, *words), "env": values})
+    # the job's script has those of its own only task
+    job["env"] |= {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_NTASKS": "2"}
+    job["env"] |= {
+        "SLURM_NPROCS": "2",
+        "SLURM_GTIDS": "0",
+        "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_TASKS_PER_NODE": "1(x2)",
+    }
+    if launcher == "srun":
+        job["env"].pop("SLURM_NPROCS")
+    process = subprocess.run(**job, timeout=60, check=False)
+    code, result, log, _ = finished(process.returncode, tmp_path / "job")
     assert (code, result["exit_code"]) == (0, 0), log
     for rank in range(4):
         arguments, environment = json.loads((tmp_path / str(rank)).read_text())
@@ -57,6 +69,12 @@ def test_arguments_and_environment_arrive_byte_for_byte(run_job, tmp_path, launc
         )
         assert environment["GLOO_SOCKET_IFNAME"] == "ens5"
         assert environment["MASTER_ADDR"] == "10.0.0.1"
+        slurms = {"PROCID": rank, "LOCALID": rank % 2, "NODEID": rank // 2, "NTASKS": 4, "NPROCS": 4}
+        assert {name: int(environment.get(f"SLURM_{name}", 4)) for name in slurms} == slurms
+        assert environment["SLURMD_NODENAME"] == f"train-{rank // 2 + 1}"
+        if launcher != "srun":
+            assert (environment["SLURM_TASKS_PER_NODE"], environment["SLURM_NTASKS_PER_NODE"]) == ("2(x2)", "2")
+            assert not {"SLURM_GTIDS", "SLURM_STEP_NUM_TASKS"} & environment.keys()
         assert "bin:" not in environment["PATH"].partition(str(tmp_path / "stubs"))[0]
         if launcher == "horovodrun":
             assert environment["HOROVOD_GLOO_IFACE"] == "ens5"
