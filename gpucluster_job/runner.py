@@ -18,7 +18,7 @@ LAUNCHER_GRACE_S = 7.0
 """After scancel or the time limit, ranks have 5 s to end (ranks/) and the launcher 7 s; Slurm kills everything after 10
 s (KillWait in slurm.conf). The remaining time is for the result."""
 RANKS_S = 8.0
-"""How long the steps that end the ranks may take, before their launcher is ended: the ranks have 5 s, and the steps must
+"""How long the steps that end the ranks may take, before their launcher is ended: ranks have 5 s, and steps must
 start."""
 LEFT_S = 5.0
 """How long output is read after a command has ended: a process that it left behind may keep the pipe open."""

@@ -1,4 +1,4 @@
-"""Ranks that the job itself ends have 5 s to save, whatever their launcher does when it is ended or a rank has exited."""
+"""Ranks that the job itself ends have 5 s to save, whatever their launcher does when it is ended or a rank exits."""
 
 from __future__ import annotations
 
