@@ -6,7 +6,8 @@ from __future__ import annotations
 from gpucluster.config import ClusterConfig
 from gpucluster.config.checks.online.images import PUBLIC_PARAMETERS
 
-NO_ACCOUNT = "000000000000"
+NO_ACCOUNT = "no-credentials"
+"""CDK's own error about a deployment shows it: `Need to perform AWS calls for account no-credentials, but …`."""
 IMAGE = "ami-00000000000000000"
 NOTE = "no AWS credentials: zones and images in the template are placeholders; `cdk deploy` needs credentials"
 

@@ -163,13 +163,12 @@ def deployment_of(config_file: Path, config: ClusterConfig, *, tell: Callable[[s
     from gpucluster.cluster.deployment import Clients
 
     cloud = aws.connect(config, config_file)
-    record = local_cloud.read(config_file, config.name)
     return Deployment(
         name=config.name,
         region=config.region,
         config_file=config_file,
         state_folder=local_cloud.state_folder(config_file),
-        aws=local_cloud.environment(record, region=config.region),
+        aws=cloud.environment,
         clients=Clients(**{service.name: cloud.client(service.name) for service in fields(Clients)}),
         tell=tell,
     )

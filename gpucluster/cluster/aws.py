@@ -5,18 +5,17 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from gpucluster import account
-from gpucluster.cluster import local_cloud, register, stack, tagged_instances
-from gpucluster.errors import AccessError, AwsError, CloudError, NotDeployedError, RemoteError, UsageError
+from gpucluster.cluster import api_errors, credentials, local_cloud, register, stack, tagged_instances
+from gpucluster.cluster.api_errors import aws_errors as aws_errors
+from gpucluster.errors import CloudError, NotDeployedError, RemoteError, UsageError
 
 if TYPE_CHECKING:
     from gpucluster.config import ClusterConfig
@@ -25,39 +24,15 @@ TUNNEL_S = 3600
 """The longest time that AWS allows."""
 SSH_PORT = 22
 _SIGNATURE_S = 60
-_ATTEMPTS = 6
-"""Of a call that AWS throttles or does not answer. If AWS throttles, botocore's mode `standard` pauses up to 1, 2, 4, 8
-and 16 s between them, and half of that on average; otherwise a twentieth (botocore/retries/standard.py). So an error
-comes after about 15 s, or about one."""
-
-CREDENTIALS = (
-    "AuthFailure",
-    "ExpiredToken",
-    "ExpiredTokenException",
-    "InvalidClientTokenId",
-    "InvalidSignatureException",
-    "RequestExpired",
-    "SignatureDoesNotMatch",
-    "UnrecognizedClientException",
-)
-"""Error codes of every service: AWS rejects the caller, not this call."""
 _HEAD_LOST = "`gpucluster up` creates another one with the same volume: queue, accounting records and running jobs stay"
 _HEAD_AWAY = {
     "pending": "it is booting: try again in a minute",
     "stopping": "`gpucluster start` starts it; running jobs continue",
     "stopped": "`gpucluster start` starts it; running jobs continue",
 }
-_THROTTLED = (
-    "EC2ThrottledException",
-    "RequestLimitExceeded",
-    "RequestThrottled",
-    "RequestThrottledException",
-    "SlowDown",
-    "Throttling",
-    "ThrottlingException",
-    "TooManyRequestsException",
-)
-_DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
+
+
+_MAKING = threading.Lock()
 
 
 def connect(config: ClusterConfig, config_path: Path | str | None = None) -> Aws:
@@ -69,7 +44,7 @@ def connect(config: ClusterConfig, config_path: Path | str | None = None) -> Aws
     record = local_cloud.read(file, config.name)
     with aws_errors():
         if record is None:
-            return Aws(config, boto3.Session(region_name=config.region), None, file)
+            return Aws(config, credentials.session(config.region), None, file)
         keys = {"aws_access_key_id": record.access_key_id, "aws_secret_access_key": record.secret_access_key}
         return Aws(config, boto3.Session(region_name=config.region, **keys), record.endpoint_url, file)
 
@@ -104,21 +79,29 @@ class Aws:
     config_file: Path | None = None
     """None: nobody knows which clusters `up` created."""
     _clients: dict[str, Any] = field(default_factory=dict)
-    _making: threading.Lock = field(default_factory=threading.Lock)
 
     def client(self, service: str) -> Any:
-        """Threads may share a client, but not boto3's session."""
-        with self._making:
+        """Threads may share a client, but not boto3's session, which is the same for all of the process."""
+        with _MAKING:
             if service not in self._clients:
-                with aws_errors():  # this reads the user's profile and credentials
+                with aws_errors(), credentials.reading():
                     made = self.session.client(service, endpoint_url=self.endpoint_url, config=patient())
+                made.meta.events.register("before-parse", api_errors.refuse_web_page)
                 self._clients[service] = made
             return self._clients[service]
 
     def has_credentials(self) -> bool:
         """Whether credentials are configured. Only a call shows whether AWS accepts them."""
-        with aws_errors():
+        with aws_errors(), credentials.reading():
             return self.session.get_credentials() is not None
+
+    def environment(self) -> dict[str, str | None]:
+        """Variables for a program that calls AWS: region, credentials, and a local cloud's endpoint. None removes a
+        variable."""
+        record = local_cloud.read(self.config_file, self.config.name) if self.config_file else None
+        found = local_cloud.environment(record, region=self.config.region)
+        with aws_errors(), credentials.reading():
+            return found if record else found | credentials.environment(self.session)
 
     def stack_status(self) -> str | None:
         """None if there is no stack."""
@@ -199,7 +182,7 @@ def patient() -> Any:
     """The settings of every client for a user's command."""
     from botocore.config import Config
 
-    return Config(retries={"mode": "standard", "total_max_attempts": _ATTEMPTS})
+    return Config(retries={"mode": "standard", "total_max_attempts": api_errors.ATTEMPTS})
 
 
 @dataclass(frozen=True)
@@ -262,66 +245,3 @@ class HeadDoor(Way):
             f"the node {name} has no running instance",
             "Slurm starts it when a job needs it; `gpucluster status` lists the nodes and their states",
         )
-
-
-@contextmanager
-def aws_errors() -> Iterator[None]:
-    """Translates botocore's exceptions into ours, with a hint."""
-    from botocore.exceptions import (
-        BotoCoreError,
-        ClientError,
-        EndpointConnectionError,
-    )
-
-    try:
-        yield
-    except EndpointConnectionError as error:
-        endpoint = error.kwargs.get("endpoint_url", "AWS")
-        raise AwsError(
-            f"{endpoint} does not answer",
-            "check the network; `gpucluster up --local` starts a local cloud again",
-        ) from None
-    except ClientError as error:
-        raise _client_error(error) from None
-    except BotoCoreError as error:
-        raise _botocore_error(error) from None
-
-
-def _botocore_error(error: Exception) -> AwsError:
-    """Errors before a call, mostly of the user's profile and credentials."""
-    from botocore import exceptions as known
-
-    match error:
-        case known.NoCredentialsError() | known.PartialCredentialsError():
-            hint = "run `aws sso login` or `aws configure`, or set AWS_PROFILE"
-            return AccessError(f"no AWS credentials: {error}", hint)
-        case known.ProfileNotFound():
-            return AccessError(str(error), "correct AWS_PROFILE; `aws configure list-profiles` lists the profiles")
-        case known.SSOError() | known.TokenRetrievalError() | known.LoginError():
-            profile = os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
-            login = "login" if isinstance(error, known.LoginError) else "sso login"
-            return AccessError(f"you are not logged in to AWS: {error}", f"aws {login} --profile {profile}")
-        case known.ConfigParseError():
-            return AccessError(str(error), "correct that file, or set AWS_CONFIG_FILE to another one")
-    return AwsError(f"AWS: {error}")
-
-
-def _client_error(error: Any) -> AwsError:
-    details = error.response.get("Error", {})
-    code, message = details.get("Code", "unknown"), details.get("Message", "")
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    if code in _THROTTLED:
-        what = f"AWS refused {_ATTEMPTS} attempts, because this account calls its API in this region too often"
-        return AwsError(f"{error.operation_name}: {code}: {message}", f"{what}: try again in a minute")
-    if status >= 500:
-        what = (
-            f"AWS failed {_ATTEMPTS} attempts: try again in a few minutes; https://health.aws.amazon.com shows outages"
-        )
-        return AwsError(f"{error.operation_name}: {code}: {message}", what)
-    hint = None
-    if code in CREDENTIALS:
-        hint = "your AWS credentials are wrong or have expired: log in again"
-    elif code in _DENIED:
-        hint = "your AWS identity lacks this permission"
-    kind = AccessError if hint else AwsError
-    return kind(f"{error.operation_name}: {code}: {message}", hint)

@@ -54,8 +54,8 @@ class Deployment:
     region: str
     config_file: Path
     state_folder: Path
-    aws: Mapping[str, str | None]
-    """Environment variables for the AWS SDKs: the region, and the endpoint and keys of a local cloud."""
+    aws: Callable[[], Mapping[str, str | None]]
+    """Environment variables for the AWS SDKs: the region, credentials, and the endpoint of a local cloud."""
     clients: Clients
     tell: Tell
     options: tuple[str, ...] = ()
@@ -305,7 +305,7 @@ class Deployment:
             config_file=self.config_file,
             assembly=self._assembly,
         )
-        env, cwd = cdk.environment(self.aws, inherited), cdk.project(self.config_file)
+        env, cwd = self._environment(inherited), cdk.project(self.config_file)
         cdk.run(command, env, cwd=cwd, log=self.log)
 
     @property
@@ -326,7 +326,7 @@ class Deployment:
         cdk.fetch(self.tell)
         command = cdk.argv(verb, self.name, *everything, config_file=self.config_file, assembly=self._assembly)
         progress = Progress(self.tell, self._console, self.role)
-        env, cwd = cdk.environment(self.aws, inherited), cdk.project(self.config_file)
+        env, cwd = self._environment(inherited), cdk.project(self.config_file)
         with cdk.Run(command, env, cwd=cwd, log=self.log, inherited=self._turn.inherited) as process:
             self._turn.says(f"`gpucluster {again}` with the CDK command line (process {process.process_id})")
             for line in with_heartbeat(process.lines(), HEARTBEAT_S):
@@ -336,8 +336,12 @@ class Deployment:
                 raise self._failed(verb, progress, again)
         return progress.said
 
+    def _environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
+        """With the account: otherwise the app would make placeholders if the CDK command line did not find it."""
+        return cdk.environment({**self.aws(), "CDK_DEFAULT_ACCOUNT": self.account()}, inherited)
+
     def _failed(self, verb: str, progress: Progress, again: str) -> DeployError:
-        """CloudFormation's events tell the reason only if CDK has begun an operation."""
+        """CloudFormation's events have the reason if CDK has begun an operation; else they are of an earlier one."""
         if refused := next(filter(None, map(OVERTAKEN.search, progress.said)), None):
             return self._overtaken(refused[0])
         began = progress.began and self.status()

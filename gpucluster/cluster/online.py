@@ -9,7 +9,8 @@ from typing import Any
 
 from gpucluster import updates
 from gpucluster.cluster import stack
-from gpucluster.cluster.aws import CREDENTIALS, Aws, aws_errors
+from gpucluster.cluster.api_errors import CREDENTIALS
+from gpucluster.cluster.aws import Aws, aws_errors
 from gpucluster.config import ClusterConfig
 from gpucluster.config.checks import UNCHECKED, check_online
 from gpucluster.config.checks.online.account import Refused

@@ -90,7 +90,7 @@ class Place:
     said: list[str]
 
     def here(self, folder: Path) -> WithoutCdk:
-        return WithoutCdk(NAME, "us-east-1", folder / "cluster.yaml", folder, {}, self.clients, self.said.append)
+        return WithoutCdk(NAME, "us-east-1", folder / "cluster.yaml", folder, dict, self.clients, self.said.append)
 
     def up(self, folder: Path) -> None:
         here = self.here(folder)
