@@ -13,7 +13,7 @@ from gpucluster.cli.frame import tree
 from gpucluster.cli.frame.columns import columns
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
-from gpucluster.following import causes, jobs, tasks
+from gpucluster.following import causes, jobs, ownership, tasks
 from gpucluster.head import arrays, slurm
 from gpucluster.head.remote import Remote
 
@@ -40,7 +40,7 @@ def command(context: CliContext, count: int, project: str | None, as_json: bool)
             return _tree(remote, project, as_json)
         rows = shown(remote, count)
         if config.users:
-            owners = jobs.owners(remote, [row["job_id"] for row in rows])
+            owners = ownership.owners(remote, [row["job_id"] for row in rows])
             rows = [row | {"user": owners.get(row["job_id"], account.user())} for row in rows]
     if as_json:
         click.echo(json.dumps(rows))

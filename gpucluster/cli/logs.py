@@ -54,5 +54,5 @@ def _shown(remote: Remote, job_id: str) -> int:
 def _known(remote: Remote, job_id: str | None) -> str:
     """Default: the newest job. Raises UsageError."""
     found = job_id or jobs.latest(remote)
-    jobs.require(remote, found)
+    jobs.require_folder(remote, found)
     return found

@@ -9,7 +9,7 @@ import click
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.job_id import job_id as job_number
-from gpucluster.following import causes, jobs, silent, topology, why
+from gpucluster.following import causes, jobs, ownership, silent, topology, why
 from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
 from gpucluster.head.slurm import Job
@@ -32,6 +32,9 @@ def command(context: CliContext, job_id: str | None, as_json: bool) -> int:
 
 def explain(remote: Remote, job_id: str) -> list[str]:
     job = jobs.require(remote, job_id)
+    user = ownership.another(remote, job_id) if job and not jobs.has_folder(remote, job_id) else ""
+    if job and user:
+        return [jobs.describe(job), *causes.of(remote, job), ownership.words(job_id, user)]
     if job and job.phase != "done":
         nodes, staging = jobs.nodes(remote, job.partition), jobs.staging(remote, job_id)
         starting = causes.of(remote, job) if slurm.job_state(job.state).starts else []

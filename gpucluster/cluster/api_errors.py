@@ -44,6 +44,8 @@ _THROTTLED = (
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 _SKEWED = re.compile(r"Signature (expired|not yet current)|request time and the current time is too large")
 """The reference of AWS Signature Version 4, "Troubleshooting"; Amazon S3, "Error responses": RequestTimeTooSkewed."""
+_WEB_PAGE = re.compile(rb"<html\b|<!doctype html\b", re.IGNORECASE)
+_TITLE = re.compile(rb"<title>\s*([^<]{1,100})", re.IGNORECASE)
 _TOLERATED_S = 240
 """AWS refuses a signature after 5 minutes."""
 
@@ -82,10 +84,10 @@ def profile() -> str:
 def refuse_web_page(operation_model: Any, response_dict: Mapping[str, Any], **_: Any) -> None:
     """A handler of botocore's event `before-parse`. Raises AwsError if the answer is a web page, which AWS's APIs send
     only with a status of 500 or more."""
-    status, headers = response_dict["status_code"], response_dict["headers"]
-    if status >= 500 or not headers.get("content-type", "").startswith("text/html"):
+    status, body = response_dict["status_code"], response_dict.get("body")
+    if status >= 500 or not isinstance(body, bytes) or not _WEB_PAGE.search(body[:1000]):
         return
-    title = re.search(rb"<title>\s*([^<]{1,100})", response_dict.get("body") or b"", re.IGNORECASE)
+    title = _TITLE.search(body)
     said = f" ({title[1].decode(errors='replace').strip()})" if title else ""
     raise AwsError(f"{operation_model.name}: HTTP {status} with a web page{said} instead of AWS's answer", _between())
 

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from gpucluster import updates
-from gpucluster.cluster import cdk, cdk_failure, instance_states, register, stack, tagged_instances
+from gpucluster.cluster import bootstrapping, cdk, cdk_failure, instance_states, register, stack, tagged_instances
 from gpucluster.cluster.budget_stop import BudgetStop
 from gpucluster.cluster.progress import Progress, Role, Tell, as_cdk_tells, describe, with_heartbeat
 from gpucluster.cluster.replacements import Replacements
@@ -45,6 +45,7 @@ class Clients:
     iam: Any
     rds: Any
     route53: Any
+    ssm: Any
     sts: Any
 
 
@@ -294,9 +295,10 @@ class Deployment:
                 progress.happened(as_cdk_tells(event) if event else None)
 
     def _bootstrap(self, inherited: Mapping[str, str]) -> None:
-        if stack.status(self.clients.cloudformation, stack.BOOTSTRAP_STACK):
+        account, wanted = self.account(), bootstrapping.qualifier(self.config_file)
+        where = f"account {account} in {self.region}"
+        if not bootstrapping.is_needed(self.clients.cloudformation, self.clients.ssm, wanted, where):
             return
-        account = self.account()
         self.tell(f"preparing account {account} for CDK, once (cdk bootstrap)")
         cdk.fetch(self.tell)
         command = cdk.argv(

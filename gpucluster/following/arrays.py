@@ -36,7 +36,7 @@ class Element:
 
 def require(remote: Remote, job_id: str) -> None:
     """Raises UsageError."""
-    jobs.require(remote, job_id)
+    jobs.require_folder(remote, job_id)
     if not jobs.is_array(remote, job_id):
         raise UsageError(f"job {job_id} is not an array or a sweep", "`gpucluster why` and `logs` show one job")
 

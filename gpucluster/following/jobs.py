@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpucluster import account
 from gpucluster.errors import CloudError, JobFailedError, RemoteError, UsageError
-from gpucluster.following import causes, history, silent
+from gpucluster.following import causes, history, ownership, silent
 from gpucluster.following.patience import Patience
 from gpucluster.head import arrays, slurm
 from gpucluster.head.remote import Remote
@@ -129,11 +129,6 @@ def current(remote: Remote, ended: int = 0, also: Iterable[str] = ()) -> list[Jo
     return slurm.parse_jobs(remote.run(slurm.newest_argv(ended, also)).check("cannot list jobs").stdout)
 
 
-def owners(remote: Remote, job_ids: Collection[str]) -> dict[str, str]:
-    """Job id -> user, of those that Slurm still knows. It refuses to answer if it knows none."""
-    return slurm.parse_owners(remote.run(slurm.owners_argv(job_ids)).stdout) if job_ids else {}
-
-
 def find(remote: Remote, job_id: str) -> Job | None:
     """None if Slurm does not know the job, or no longer."""
     number, index = arrays.array_of(job_id)
@@ -185,15 +180,28 @@ def _of_elements(summary: dict[str, Any]) -> str:
 def require(remote: Remote, job_id: str) -> Job | None:
     """The job in Slurm, if Slurm still knows it. Raises UsageError if it never existed."""
     job = find(remote, job_id)
-    if job is None and remote.run(["test", "-d", folder_of(remote, job_id)]).exit_code != 0:
+    if job is None and not has_folder(remote, job_id):
+        ownership.refuse_anothers(remote, job_id)
         raise UsageError(f"there is no job {job_id}", "`gpucluster jobs` lists them")
+    return job
+
+
+def has_folder(remote: Remote, job_id: str) -> bool:
+    return remote.run(["test", "-d", folder_of(remote, job_id)]).exit_code == 0
+
+
+def require_folder(remote: Remote, job_id: str) -> Job | None:
+    """As `require`. Raises UsageError also if another user has the job's folder."""
+    job = require(remote, job_id)
+    if job and not has_folder(remote, job_id):
+        ownership.refuse_anothers(remote, job_id)
     return job
 
 
 def first_node(remote: Remote, job_id: str) -> str:
     """The node of its script and its rank 0. Raises UsageError if the job has no nodes now."""
     job = require(remote, job_id)
-    if job is None or job.phase != "running":
+    if not (job and job.phase == "running"):
         state = describe(job) if job else f"job {job_id} has ended"
         raise UsageError(f"{state}: it has no nodes now", "`gpucluster jobs` lists the running jobs")
     return remote.run(slurm.hostnames_argv(job.node_list)).check("cannot list the job's nodes").stdout.split()[0]
@@ -231,11 +239,8 @@ class Ending:
     def check(self, job_id: str) -> None:
         """Raises JobFailedError."""
         if self.failed:
-            shows = (
-                f"results {job_id}` lists its elements"
-                if "elements" in self.result
-                else f"logs {job_id}` shows its log"
-            )
+            many = "elements" in self.result
+            shows = f"results {job_id}` lists its elements" if many else f"logs {job_id}` shows its log"
             raise JobFailedError(self.sentence(job_id), f"`gpucluster {shows}")
 
     def sentence(self, job_id: str) -> str:
@@ -257,9 +262,7 @@ def ending(remote: Remote, job_id: str) -> Ending | None:
         return Ending("FAILED" if state == "COMPLETED" and found and found["exit_code"] else state, found or lacks)
     if lacks:
         return Ending("CANCELLED", lacks)
-    if found is None:
-        return _lost(remote, job_id)
-    return Ending("COMPLETED" if found["exit_code"] == 0 else "FAILED", found)
+    return Ending("COMPLETED" if found["exit_code"] == 0 else "FAILED", found) if found else _lost(remote, job_id)
 
 
 def _lost(remote: Remote, job_id: str) -> Ending:

@@ -101,6 +101,23 @@ class Alias:
             folder=str(self.folder).replace("%", "%%"),
         )
 
+    def refuse_another(self, cluster_file: Path) -> None:
+        """Raises UsageError if the alias is that of another cluster file: every program that uses it would work on the
+        other cluster from now on, without a word. A file that no longer exists has no claim."""
+        held = self._cluster_file()
+        if held and held != cluster_file.resolve() and held.exists():
+            raise UsageError(
+                f"the alias {self.name} is that of the cluster in {held}, not of {cluster_file.resolve()}",
+                f"give this cluster another one, for example with --host {self.name}-2; --remove removes that one",
+            )
+
+    def _cluster_file(self) -> Path | None:
+        """That of the stored configuration."""
+        text = self.config_file.read_text(encoding="utf-8") if self.config_file.exists() else ""
+        proxy = re.search(r"^ *ProxyCommand (.*)$", text, re.MULTILINE)
+        words = shlex.split(proxy[1].replace("%%", "%")) if proxy else []
+        return Path(words[words.index("-c") + 1]) if "-c" in words else None
+
     def make(self) -> None:
         """The folder, and the key if there is none yet."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

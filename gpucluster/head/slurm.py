@@ -233,6 +233,12 @@ def owners_argv(job_ids: Iterable[str]) -> list[str]:
     return ["squeue", "--noheader", "--states=all", f"--jobs={','.join(job_ids)}", "--format=%F|%u"]
 
 
+def past_owner_argv(job_id: str) -> list[str]:
+    """From the accounting records, which also have jobs that slurmctld has forgotten."""
+    records = ["sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={job_id}", "--format=User"]
+    return ["timeout", "15", *records]
+
+
 def parse_owners(text: str) -> dict[str, str]:
     """Job id -> user."""
     return dict(line.split("|", 1) for line in text.splitlines() if "|" in line)

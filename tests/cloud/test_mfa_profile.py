@@ -32,7 +32,8 @@ file = Path(sys.argv[1])
 first, second = aws.connect(load(file), file), aws.connect(load(file), file)
 first.account(), second.account()
 env = cdk.environment(second.environment(), os.environ)
-keys = {name: env.get(name) for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")}
+names = "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
+keys = {name: env.get(name) for name in names}
 Path(sys.argv[2]).write_text(json.dumps(keys))
 """
 

@@ -101,7 +101,7 @@ def command(context: CliContext, job_id: str, part: str, folder: Path | None) ->
     copying.require("ssh")
     copying.require("rsync")
     with head(context) as remote:
-        job = jobs.require(remote, job_id)
+        job = jobs.require_folder(remote, job_id)
         name = source = jobs.real_folder(remote, job_id)
         if part == "state":
             source = jobs.state_folder(remote, job_id)

@@ -43,6 +43,8 @@ def command(context: CliContext, name: str | None, write: bool, remove: bool) ->
         shutil.rmtree(alias.folder)
         click.echo(f"removed {alias.name}", err=True)
         return 0
+    if write:
+        alias.refuse_another(context.config_path)
     alias.make()
     text = alias.config(context.config_path, os.environ.get("AWS_PROFILE"))
     if not write:

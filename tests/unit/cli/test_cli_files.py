@@ -55,6 +55,28 @@ def test_the_configuration_is_written_and_removed(home: Path, capsys: Captured) 
     assert "error: there is no alias gpu" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("options", [["--host", "gpu"], []])
+def test_the_alias_of_another_cluster_is_not_replaced(home: Path, capsys: Captured, options: list[str]) -> None:
+    """Names that differ only in their case have one alias, and so have clusters of one name in two accounts."""
+    text = (home / "cluster.yaml").read_text()
+    other = home / "a folder of 50%" / "cluster.yaml"
+    other.parent.mkdir()
+    other.write_text(text.replace("name: GpuCluster", "name: gpucluster"))
+    assert main(["ssh-config", "--write", *options]) == 0
+    (config,) = (home / ".ssh" / "gpucluster").glob("*/config")
+    before = config.read_text()
+    capsys.readouterr()
+    assert main(["-c", str(other), "ssh-config", "--write", *options]) == 2
+    said = capsys.readouterr().err
+    assert f"the alias {config.parent.name} is that of the cluster in {home}/cluster.yaml, not of {other}" in said
+    assert f"--host {config.parent.name}-2" in said and config.read_text() == before
+    assert main(["-c", str(other), "ssh-config", "--write", "--host", "second"]) == 0
+    assert main(["ssh-config", "--write", *options]) == 0  # again from the same file
+    (home / "cluster.yaml").unlink()
+    assert main(["-c", str(other), "ssh-config", "--write", *options]) == 0
+    assert str(other).replace("%", "%%") in config.read_text()
+
+
 @pytest.mark.parametrize("name", ["*", "a b", "a.b", "../x", "GPU", "-x", ""])
 def test_an_alias_that_ssh_would_misread_is_refused(name: str, capsys: Captured) -> None:
     assert main(["ssh-config", "--host", name]) == 2

@@ -17,4 +17,5 @@ CLUSTER = "name: c\nregion: us-east-1\npartitions: [{name: a, instance_types: [g
 def test_the_zone_of_the_file_is_one_of_the_account(more: str, zones: str) -> None:
     """CDK makes no subnet in another: examples in us-east-1d and us-east-1f could not be synthesized."""
     found = placeholders.context(loads(CLUSTER + more))
-    assert found[f"availability-zones:account={placeholders.NO_ACCOUNT}:region=us-east-1"] == [f"us-east-1{each}" for each in zones]
+    key = f"availability-zones:account={placeholders.NO_ACCOUNT}:region=us-east-1"
+    assert found[key] == [f"us-east-1{each}" for each in zones]
