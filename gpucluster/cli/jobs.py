@@ -106,9 +106,9 @@ def merged(
             # Slurm knows a program's exit code, but not whether the exports after it succeeded.
             if (entry["state"], ended[job_id]["state"]) == ("COMPLETED", "FAILED"):
                 entry["state"] = "FAILED"
-    for job in (job for job in current if job.elements and job.job_id in ended):
-        both = arrays.together(arrays.kinds(job.elements), kinds[job.job_id])
-        entry = found[job.job_id]
+    for array in (job for job in current if job.elements and job.job_id in ended):
+        both = arrays.together(arrays.kinds(array.elements), kinds[array.job_id])
+        entry = found[array.job_id]
         entry["elements"] = arrays.counted(both.values())
         entry["reason"] = arrays.words(entry["elements"])
     for job in past:

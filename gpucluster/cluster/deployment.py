@@ -13,7 +13,16 @@ from typing import Any
 from uuid import uuid4
 
 from gpucluster import updates
-from gpucluster.cluster import bootstrapping, cdk, cdk_failure, instance_states, register, stack, tagged_instances
+from gpucluster.cluster import (
+    bootstrapping,
+    cdk,
+    cdk_failure,
+    failed_rollback,
+    instance_states,
+    register,
+    stack,
+    tagged_instances,
+)
 from gpucluster.cluster.budget_stop import BudgetStop
 from gpucluster.cluster.progress import Progress, Role, Tell, as_cdk_tells, describe, with_heartbeat
 from gpucluster.cluster.replacements import Replacements
@@ -126,7 +135,7 @@ class Deployment:
         """
         self.let_finish()
         self._refuse_if_changed(since)
-        if self._end_failed_rollback():
+        if failed_rollback.end(self.clients.cloudformation, self.name, self.tell, self.let_finish):
             since = self.last_change()
         self._unprotect_failed_creation()
         self._start_head()
@@ -188,30 +197,6 @@ class Deployment:
         self._budget_stop().detach()
         self.tell(f"deleting the stack {self.name}")
         self._run("destroy", inherited, "--force", again="down")
-
-    def _end_failed_rollback(self) -> bool:
-        """Whether there was one. CloudFormation updates the stack only after that. Resources that cannot be rolled
-        back, such as a grown volume, are skipped: the next deployment accepts them, or reports the problem.
-
-        CloudFormation chooses them itself, because it refuses to skip resources whose update was only cancelled (API
-        reference, ContinueUpdateRollback: ForceRollback). After each attempt, others may fail that depend on them.
-        """
-        cloudformation = self.clients.cloudformation
-        kept: list[str] | None = None
-        failed = self.status() == "UPDATE_ROLLBACK_FAILED"
-        while self.status() == "UPDATE_ROLLBACK_FAILED":
-            skipped = stack.skipped_resources(cloudformation, self.name)
-            if skipped == kept:
-                reason = stack.status_reason(cloudformation, self.name)
-                hint = "CloudFormation's console shows the stack's events; correct the cause, then run `gpucluster up`"
-                raise DeployError(f"{self.name}: the last update cannot be rolled back: {reason}", hint)
-            self.tell("the last update could not be rolled back: keeping what is stuck, rolling back the rest")
-            cloudformation.continue_update_rollback(StackName=self.name, ForceRollback=True)
-            self.let_finish()
-            kept = skipped
-            if now := stack.skipped_resources(cloudformation, self.name):
-                self.tell(f"kept as the last update left it: {' '.join(now)}")
-        return failed
 
     def _unprotect_failed_creation(self) -> None:
         """Its remains are deleted before the next attempt, which protects the stack again. Nobody has used them."""
