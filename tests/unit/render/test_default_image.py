@@ -16,6 +16,7 @@ def test_what_the_default_image_has_beyond_the_ami_is_what_image_build_bakes() -
         source {ROOT}/bootstrap/lib/apt.sh
         source {ROOT}/bootstrap/steps/system/packages.sh
         command() {{ false; }}; python3() {{ false; }}; ldconfig() {{ :; }}
+        suitable_slurm() {{ :; }}
         without_services() {{ shift; printf '%s\\n' "$@"; }}
         ROLE=image ACCOUNTING=local; step_packages
     """
