@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -214,6 +215,26 @@ def test_up_without_drain(
     with pytest.raises(UsageError, match=refused) as refusal:
         make(comparison, deployment, jobs, monkeypatch)
     assert "--drain" in str(refusal.value.hint)
+
+
+def test_the_first_up_of_a_version_that_tells_slurm_the_cores_needs_idle_nodes() -> None:
+    """The file is the same. Slurm would end the jobs of nodes whose cores change."""
+    record = updates.metadata(config.loads(CLUSTER), availability_zone="us-east-1a")
+    older = json.loads(record["GpuCluster"])
+    del older["node_lines"]
+    deployment = Deployment({"GpuCluster": json.dumps(older)}, [("train", 1)])
+    found = compared(deployment)
+    first, second = found.lines()
+    assert first == "changes: 1 needs partition train drained, head node untouched"
+    assert second.startswith(
+        "  drain          partitions[train] in slurm.conf: CPUs=48 RealMemory=186777 Gres=gpu:a10g:4 -> "
+    )
+    with (
+        pytest.raises(UsageError, match="running nodes of train must be terminated first; nothing was changed"),
+        changes.nodes_out_of_service(found, Path("x"), deployment, deployment.messages.append, drain=False),  # type: ignore[arg-type]
+    ):
+        pytest.fail("the change was made")
+    assert not compared(Deployment({"GpuCluster": json.dumps(older)})).needs_care
 
 
 def test_changes_with_unknown_effect_need_an_idle_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
