@@ -80,8 +80,9 @@ def _cpus(findings: Findings, expected: Report, by_node: dict[str, Report]) -> N
         wanted = expected.get("cpus") or report.get("allocated_cpus") or 0
         # A machine of the local cloud has fewer than its node line says. On AWS, slurmctld gives such a node no job.
         wanted = min(wanted, report.get("machine_cpus") or 0)
-        if report.get("cpus", wanted) < wanted:
-            short.setdefault((report["cpus"], wanted), []).append(node)
+        got = report.get("cpus")
+        if got is not None and got < wanted:
+            short.setdefault((got, wanted), []).append(node)
     for (got, wanted), nodes in short.items():
         whose = "of" if expected.get("cpus") else "that Slurm gave it on"
         text = f"the job may use only {got} of the {wanted} CPUs {whose} {_named(nodes)}"
