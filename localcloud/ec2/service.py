@@ -18,7 +18,7 @@ from localcloud.ec2.disks.volumes import VolumeActions
 from localcloud.ec2.errors import http_status
 from localcloud.ec2.fleet import FleetActions
 from localcloud.ec2.instances import InstanceActions
-from localcloud.ec2.networks import groups, interfaces
+from localcloud.ec2.networks import groups, interfaces, nat_gateways
 from localcloud.ec2.networks.connect import ConnectEndpointActions
 from localcloud.ec2.networks.groups import GroupActions
 from localcloud.ec2.networks.nat_gateways import NatGatewayActions
@@ -87,6 +87,7 @@ def install(runtime: Runtime) -> None:
     catalogue.install()
     answers.install()
     groups.install()
+    nat_gateways.install()
     interfaces.install()
     shown.install(runtime.pace)
     moto.ec2.urls.url_paths["{0}/"] = bound(Ec2, runtime=runtime).dispatch

@@ -155,6 +155,8 @@ def test_an_existing_network_without_the_private_zones_names_or_a_way_out_is_ref
     ec2.associate_dhcp_options(DhcpOptionsId=options, VpcId=place.vpc_id)
     gateway = ec2.describe_nat_gateways()["NatGateways"][-1]["NatGatewayId"]
     ec2.delete_nat_gateway(NatGatewayId=gateway)
+    routes = [route for table in ec2.describe_route_tables()["RouteTables"] for route in table["Routes"]]
+    assert [each["State"] for each in routes if each.get("NatGatewayId") == gateway] == ["blackhole"]
     found = spoke(asked(things.cluster(budget=None), client))
     ec2.associate_dhcp_options(DhcpOptionsId="default", VpcId=place.vpc_id)
     ec2.delete_dhcp_options(DhcpOptionsId=options)
@@ -163,6 +165,27 @@ def test_an_existing_network_without_the_private_zones_names_or_a_way_out_is_ref
         "which do not know the names of asking.internal",
         "subnet-leads-out": f"{place.subnet_id} has no route to the internet: {gateway} is gone or does not work",
     }
+
+
+def test_the_endpoint_that_the_vpc_has_is_used_only_if_the_file_names_it(place: Place, things: Things) -> None:
+    ec2, client = place.ec2, place.cloud.client
+    group = ec2.create_security_group(GroupName="door", Description="x", VpcId=place.vpc_id)["GroupId"]
+    made = ec2.create_instance_connect_endpoint(SubnetId=place.subnet_id, SecurityGroupIds=[group])
+    id_ = made["InstanceConnectEndpoint"]["InstanceConnectEndpointId"]
+    door = {"connect_endpoint_id": id_, "connect_security_group_id": group}
+    network = json.loads(things.cluster())["network"]
+    unnamed = spoke(asked(things.cluster(budget=None), client))
+    named = spoke(asked(things.cluster(budget=None, network={**network, **door}), client))
+    rules = ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissionsEgress"]
+    ec2.revoke_security_group_egress(GroupId=group, IpPermissions=rules)
+    shut = spoke(asked(things.cluster(budget=None, network={**network, **door}), client))
+    ec2.delete_instance_connect_endpoint(InstanceConnectEndpointId=id_)
+    ec2.delete_security_group(GroupId=group)
+    assert unnamed == {"vpc-has-no-connect-endpoint": f"{place.vpc_id} already has an Instance Connect Endpoint: {id_}"}
+    assert named == {}
+    assert list(shut) == ["connect-endpoint-reaches-nodes"]
+    gone = spoke(asked(things.cluster(budget=None, network={**network, **door}), client))
+    assert gone == {"connect-endpoint-exists": f"the account sees no {id_} in us-east-1"}
 
 
 def test_each_missing_resource_is_named(place: Place, things: Things) -> None:

@@ -1,9 +1,22 @@
-"""NAT gateways: on AWS their network interface is deleted with them and frees its address; in moto it stays."""
+"""NAT gateways: on AWS their network interface is deleted with them and frees its address; in moto it stays.
+
+Routes to a deleted one are blackholes: https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-working-with.html.
+"""
 
 from __future__ import annotations
 
 from moto.core.responses import ActionResult
+from moto.ec2.models.route_tables import Route
 from moto.ec2.responses import EC2Response
+
+
+def install() -> None:
+    Route.state = property(_state)  # type: ignore[method-assign, assignment]
+
+
+def _state(route: Route) -> str:
+    gateway = route.nat_gateway
+    return "blackhole" if gateway and gateway.state in ("deleting", "deleted", "failed") else "active"
 
 
 class NatGatewayActions(EC2Response):
