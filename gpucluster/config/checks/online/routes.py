@@ -61,17 +61,22 @@ def subnet_leads_out(network: Network, path: Path, config: ClusterConfig, accoun
 def _fault(network: Network, leading: list[Route], dead: list[Route]) -> tuple[str, str]:
     """The message, and what to do."""
     lacks = f"{network.subnet_id} has no route to the internet"
-    wide = {target: cidr for cidr, target in sorted((*leading, *dead), reverse=True) if cidr.prefixlen < 8}
-    public = [target for target in wide if target.startswith(("igw-", "cagw-"))]
-    if public and _cover(leading):
-        message = f"{network.subnet_id} is public, it leads to {public[0]}: nodes have no public address"
-        return message, "name a subnet whose default route leads to a NAT gateway"
-    if (gone := [target for _, target in dead if target in wide]) and _cover([*leading, *dead]):
-        return f"{lacks}: {gone[0]} is gone or does not work", f"replace the route to {wide[gone[0]]}, or its target"
-    if (peers := [target for target in wide if target.startswith("pcx-")]) and _cover(leading):
-        message = f"{lacks}: a VPC peering connection, {peers[0]}, does not lead there"
+    if _cover(leading):
+        if public := _widest(leading, "igw-", "cagw-"):
+            message = f"{network.subnet_id} is public, it leads to {public[1]}: nodes have no public address"
+            return message, "name a subnet whose default route leads to a NAT gateway"
+        _, peer = _widest(leading, "pcx-") or leading[0]
+        message = f"{lacks}: a VPC peering connection, {peer}, does not lead there"
         return message, "route to a NAT gateway or to a transit gateway"
+    if (gone := _widest(dead, "")) and _cover([*leading, *dead]):
+        return f"{lacks}: {gone[1]} is gone or does not work", f"replace the route to {gone[0]}, or its target"
     return lacks, "add a route from 0.0.0.0/0 to a NAT gateway, or write internet: none"
+
+
+def _widest(routes: Iterable[Route], *targets: str) -> Route | None:
+    """The route to the largest network whose target begins so."""
+    found = [route for route in routes if route[1].startswith(targets)]
+    return min(found, key=lambda route: route[0].prefixlen, default=None)
 
 
 def _cover(routes: Iterable[Route]) -> bool:

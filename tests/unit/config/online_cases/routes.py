@@ -109,6 +109,13 @@ CASES: dict[str, Online | list[Online]] = {
             THERE,
             key="network.subnet_id",
             says="subnet-11111111 is public, it leads to igw-1: nodes have no public address",
+            fails=table(*(route(each, GatewayId="igw-1") for each in PUBLIC_ONLY)),
+            passes=table(route("0.0.0.0/0", GatewayId="vgw-1")),
+        ),
+        Online(
+            THERE,
+            key="network.subnet_id",
+            says="subnet-11111111 is public, it leads to igw-1: nodes have no public address",
             fails=table(*(route(half, GatewayId="igw-1") for half in HALVES)),
             passes=table(route("0.0.0.0/0", NetworkInterfaceId="eni-1", InstanceId="i-1")),
         ),
