@@ -21,7 +21,7 @@ from gpucluster import shipped
 from gpucluster.errors import UsageError
 from gpucluster.job.script import ENVIRONMENTS
 from gpucluster.job.spec import JobSpec
-from gpucluster.submission.requirements import FILES, Line, lines
+from gpucluster.submission.requirements import ARCHIVES, FILES, Line, lines
 from gpucluster.submission.snapshot import File, code_files
 
 if TYPE_CHECKING:
@@ -102,6 +102,16 @@ def _digest(workdir: Path, name: str) -> str:
     return hashlib.sha256(json.dumps(found).encode()).hexdigest()
 
 
+_CONDAS = re.compile(r"/(croot|feedstock_root|conda-bld|bld|ci_\w+)/")
+
+
+def _built_from(line: Line) -> str:
+    """`pip freeze` prints where a package came from (PEP 610): of conda's packages the folder of their build, as in
+    https://github.com/conda/conda/issues/11580, and of your own their folder."""
+    found = re.search(r"@\s*file://(/[^\s;#]+)", line.text)
+    return found[1] if found and (not found[1].endswith(ARCHIVES) or _CONDAS.search(found[1])) else ""
+
+
 def _check(line: Line, environment: str, workdir: Path | None) -> None:
     if line.path:
         if not line.path.startswith("/") and not (workdir and (workdir / line.path).exists()):
@@ -109,6 +119,11 @@ def _check(line: Line, environment: str, workdir: Path | None) -> None:
                 f"{line.place}: no file {line.path} in the workdir {workdir}, and the cluster gets no other files",
                 "give its path relative to the workdir, or put it on shared storage",
             )
+    elif built := _built_from(line):
+        raise UsageError(
+            f"{line.place}: {line.text}: {built} is on the machine where the package was built",
+            "write its version instead, as `pip list --format=freeze` does, or its path on shared storage: /fsx/folder",
+        )
     elif not line.option and not re.match(r"[a-z+]+:", line.text):
         _check_version(line, environment)
 

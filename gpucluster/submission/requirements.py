@@ -3,6 +3,7 @@ uv.lock."""
 
 from __future__ import annotations
 
+import codecs
 import re
 import subprocess
 import tomllib
@@ -18,6 +19,7 @@ ARCHIVES = (".whl", ".tar.gz", ".zip")
 _OPTIONS = ("--index-url", "-i", "--extra-index-url", "--find-links", "-f", "--no-index", "--pre", "--prefer-binary",
             "--no-binary", "--only-binary", "--trusted-host")  # fmt: skip
 """The options of a requirements file that choose where packages come from."""
+_COMMENT = re.compile(r"(^|\s+)#.*$")
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,10 @@ def _of_file(path: Path, within: tuple[Path, ...]) -> Iterator[Line]:
     for line in _pip_lines(_text(path), path.name):
         option, _, value = line.text.replace("=", " ", 1).partition(" ")
         if option in ("-r", "--requirement"):
+            if "://" in value:
+                raise UsageError(
+                    f"{line.place}: {line.text}: only files can be included", "download it, and include it"
+                )
             yield from _of_file(path.parent / value.strip(), (*within, path))
         else:
             yield line
@@ -77,24 +83,25 @@ def _of_file(path: Path, within: tuple[Path, ...]) -> Iterator[Line]:
 def _pip_lines(text: str, name: str) -> Iterator[Line]:
     """Lines as pip reads them, without hashes: pip would then require hashes of the environment's packages too."""
     for number, joined in _logical_lines(text):
-        kept = re.sub(r"(^|\s)#.*$", "", re.sub(r"\s--hash=\S+", "", joined)).strip()
+        kept = _COMMENT.sub("", re.sub(r"\s--hash=\S+", "", joined)).strip()
         kept = re.sub(r"^-([rif])\s*(?=\S)", r"-\1 ", kept)
         if kept:
             yield _allowed(Line(kept, f"{name}:{number}"))
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Each logical line with the number of its last line. A backslash continues a line."""
-    number, rest = 0, ""
+    """Each logical line with the number of its first line, as pip counts. A backslash continues no comment."""
+    first, rest = 0, ""
     for number, line in enumerate(text.splitlines(), start=1):
-        rest += line
-        if rest.endswith("\\"):
-            rest = rest[:-1]
-        else:
-            yield number, rest
-            rest = ""
+        first = first or number
+        comment = _COMMENT.match(line)
+        if line.endswith("\\") and not comment:
+            rest += line.strip("\\")
+            continue
+        yield first, f"{rest} {line}" if comment else rest + line
+        first, rest = 0, ""
     if rest:
-        yield number, rest
+        yield first, rest
 
 
 def _allowed(line: Line) -> Line:
@@ -112,7 +119,7 @@ def _allowed(line: Line) -> Line:
 
 def _dependencies(path: Path) -> list[str]:
     try:
-        project = tomllib.loads(_text(path)).get("project")
+        project = tomllib.loads(_toml(path)).get("project")
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"requirements: {path} is not valid TOML: {error}") from None
     found = project.get("dependencies") if isinstance(project, dict) else None
@@ -124,7 +131,7 @@ def _dependencies(path: Path) -> list[str]:
 
 def _exported(path: Path) -> str:
     """The lock as uv exports it, because it differs between platforms and Pythons."""
-    _text(path)
+    _content(path)
     argv = ["uv", "export", "--frozen", "--quiet", "--no-dev", "--no-emit-project", "--no-hashes", "--no-header"]
     try:
         done = subprocess.run([*argv, "--no-annotate"], cwd=path.parent, capture_output=True, text=True, check=False)
@@ -137,13 +144,56 @@ def _exported(path: Path) -> str:
     return done.stdout
 
 
-def _text(path: Path) -> str:
+def _toml(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return _content(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"requirements: {path}: {_not(error)}", "TOML is UTF-8: save the file so") from None
+
+
+def _text(path: Path) -> str:
+    """A requirements file's text. As in pip (_internal/req/req_file.py), a byte order mark names the encoding, or PEP
+    263's comment in one of the first two lines: `# -*- coding: latin-1 -*-`."""
+    data = _content(path)
+    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "") or _declared(data) or "utf-8"
+    hint = "save it as UTF-8, or write its encoding into its first line: # -*- coding: latin-1 -*-"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise UsageError(f"requirements: {path}: {_not(error)}", hint) from None
+    except (LookupError, ValueError):
+        problem = f"its first lines name the encoding {encoding!r}, which Python does not know"
+        raise UsageError(f"requirements: {path}: {problem}", "such as # -*- coding: utf-8 -*-") from None
+    if "\0" in text:
+        raise UsageError(f"requirements: {path}: it has NUL characters, as UTF-16 without its mark has", hint)
+    return text
+
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def _declared(data: bytes) -> str:
+    for line in data.split(b"\n")[:2]:
+        if line.startswith(b"#") and (found := re.search(rb"coding[:=]\s*([-\w.]+)", line)):
+            return found[1].decode("ascii", errors="replace")
+    return ""
+
+
+def _not(error: UnicodeDecodeError) -> str:
+    return f"it is not {error.encoding} text: byte {error.start} is 0x{error.object[error.start]:02x}"
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
     except FileNotFoundError:
-        problem = "there is no such file"
-    except UnicodeDecodeError:
-        problem = "it is not UTF-8 text"
+        hint = "in job.yaml, paths are relative to that file"
+        raise UsageError(f"requirements: {path}: there is no such file", hint) from None
     except OSError as error:
-        problem = f"it cannot be read: {error.strerror}"
-    raise UsageError(f"requirements: {path}: {problem}", "in job.yaml, paths are relative to that file")
+        raise UsageError(f"requirements: {path}: it cannot be read: {error.strerror}") from None

@@ -44,6 +44,9 @@ _NAME_ALONE = re.compile(r"The user requested [A-Za-z0-9._-]+")
 _WITH_S3 = 'file=/etc/profile.d/gpucluster-credentials.sh; [ ! -r $file ] || . $file; exec "$0" -I "$@"'
 
 
+_SECRET = "write the index with its password into ~/.config/pip/pip.conf there"
+
+
 class Failed(Exception):
     """The reason, with the end of the log before it."""
 
@@ -250,7 +253,11 @@ def _install(overlay: Overlay, environment: Path, *more: str) -> list[str]:
 def _requirements(overlay: Overlay) -> Path:
     """With folders for prefixes of S3. Raises Failed."""
     asked = overlay.file("requirements.txt")
-    if "s3://" not in asked.read_text(encoding="utf-8"):
+    text = asked.read_text(encoding="utf-8")
+    if unset := [each for each in re.findall(r"\$\{([A-Z0-9_]+)\}", text) if not os.environ.get(each)]:  # as pip does
+        where = f"on {os.uname().nodename}, where pip runs"
+        raise Failed(f"requirements: ${{{unset[0]}}} is not set {where}: {_SECRET}", [])
+    if "s3://" not in text:
         return asked
     local = overlay.file("local.txt")
     _with_s3(overlay, "wheels.py", str(asked), str(local), str(overlay.file("wheels")))

@@ -251,3 +251,14 @@ def test_ranks_run_in_the_users_environment(run_job, tmp_path: Path) -> None:
     code, _, log, _ = run_job(launcher="srun", command=("python", "train.py"), python=str(tmp_path / "venv"))
     assert code == 0, log
     assert log.count("] mine: train.py\n") == 4
+
+
+def test_a_variable_that_is_not_set_where_pip_runs_is_named(jobs: Jobs) -> None:
+    """pip leaves `${NAME}` as it is if the variable is not set (pip/_internal/req/req_file.py)."""
+    wheel(jobs.wheels, "greeting", "1.5")
+    lines = ("--extra-index-url https://me:${PIP_TOKEN}@example.com/simple", "greeting")
+    done = jobs.overlay("check", jobs.ask("first", *lines))
+    assert done.returncode == 3
+    assert "requirements: ${PIP_TOKEN} is not set on " in done.stderr and "pip.conf" in done.stderr
+    jobs.env["PIP_TOKEN"] = "secret"
+    assert jobs.overlay("check", jobs.ask("second", *lines)).stdout == "missing\n"

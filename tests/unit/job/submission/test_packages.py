@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import subprocess
 from pathlib import Path
@@ -44,7 +45,7 @@ def test_a_requirements_file_as_pip_reads_it(tmp_path):
         ("torchvision", "requirements.txt:3"),
         ("--extra-index-url https://example.com/simple", "requirements.txt:4"),
         ("einops", "more.txt:1"),
-        ("tqdm==4.67.1", "requirements.txt:8"),
+        ("tqdm==4.67.1", "requirements.txt:6"),
         ("rich>=13; python_version < '3'", "requirements.txt:9"),
         ("timm", "requirements"),
     ]
@@ -257,3 +258,81 @@ def test_the_flag_with_adds_to_the_files_packages(tmp_path):
     (tmp_path / "job.yaml").write_text("command: [python, train.py]\nrequirements: timm\n")
     spec = load(LAYOUT, tmp_path / "job.yaml", {"with": ("einops",)})
     assert spec.requirements == ("timm", "einops")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        codecs.BOM_UTF16_LE + "timm\r\n# für\r\neinops\r\n".encode("utf-16-le"),  # PowerShell's > writes this
+        codecs.BOM_UTF16_BE + "timm\neinops\n".encode("utf-16-be"),
+        codecs.BOM_UTF32_LE + "timm\neinops\n".encode("utf-32-le"),
+        codecs.BOM_UTF8 + b"timm\neinops\n",
+        "# -*- coding: latin-1 -*-\n# für\ntimm\neinops\n".encode("latin-1"),
+        "# für\n# vim: set fileencoding=cp1252 :\ntimm\neinops\n".encode("cp1252"),
+        "# für\ntimm\neinops\n".encode(),
+    ],
+)
+def test_the_encoding_is_the_one_that_pip_finds(tmp_path, data):
+    """The same as pip's own reading."""
+    from pip._internal.req.req_file import get_file_content
+
+    path = tmp_path / "requirements.txt"
+    path.write_bytes(data)
+    theirs = [line for line in get_file_content(str(path), None)[1].splitlines() if not line.startswith("#")]
+    assert [line.text for line in lines(["requirements.txt"], tmp_path)] == ["timm", "einops"]
+    assert [line.strip("\ufeff") for line in theirs if line] == ["timm", "einops"] or data.startswith(
+        codecs.BOM_UTF32_LE
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said", "hint"),
+    [
+        ("requirements.txt", b"timm # f\xfcr\n", "it is not utf-8 text: byte 8 is 0xfc", "save it as UTF-8"),
+        ("requirements.txt", "timm\n".encode("utf-16-le"), "it has NUL characters", "save it as UTF-8"),
+        ("requirements.txt", b"# coding: klingon\ntimm\n", "the encoding 'klingon', which Python", "such as # -*-"),
+        ("requirements.txt", b"# coding: hex\ntimm\n", "the encoding 'hex', which Python", "such as # -*-"),
+        ("requirements.txt", b"# coding: ascii\nf\xfcr\n", "it is not ascii text: byte 17 is 0xfc", "save it as UTF-8"),
+        ("pyproject.toml", b"# f\xfcr\n", "it is not utf-8 text: byte 3 is 0xfc", "TOML is UTF-8: save the file so"),
+        ("requirements.txt", None, "there is no such file", "in job.yaml, paths are relative to that file"),
+        ("requirements.txt", b"-r https://example.com/r.txt\n", "only files can be included", "download it"),
+    ],
+)
+def test_an_unreadable_file_says_why(tmp_path, name, data, said, hint):
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(UsageError, match=said) as caught:
+        lines([name], tmp_path)
+    assert caught.value.hint and caught.value.hint.startswith(hint)
+
+
+def test_lines_are_joined_and_counted_as_pip_does(tmp_path):
+    from pip._internal.req.req_file import preprocess
+
+    text = "# C:\\wheels\\\ntimm\nrich \\\n  >=13 \\\n\ntqdm \\\n# of tqdm \\\n>=4\neinops\\"
+    (tmp_path / "requirements.txt").write_text(text)
+    found = [(int(line.place.partition(":")[2]), line.text) for line in lines(["requirements.txt"], tmp_path)]
+    assert [line for line in found if line[1] != ">=4"] == [line for line in preprocess(text) if line[1] != ">=4"]
+    assert (2, "timm") in found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "numpy @ file:///croot/numpy_and_numpy_base_1682520569166/work",
+        "certifi @ file:///opt/conda/conda-bld/certifi_1655968806487/work/certifi",
+        "numpy @ file:///home/conda/feedstock_root/build_artifacts/numpy_1707225/work/dist/numpy-1.26.4.whl#sha256=ab",
+        "packaging @ file:///home/conda/feedstock_root/build_artifacts/bld/rattler-build_packaging_1745345660/work",
+        "six @ file:///C:/ci/six_1605205426665/work",
+        "mine @ file:///home/me/mine ; python_version > '3'",
+    ],
+)
+def test_a_folder_of_the_machine_that_built_a_package_is_refused_with_its_line(tmp_path, line):
+    """https://github.com/conda/conda/issues/11580, https://github.com/posit-dev/rsconnect-python/issues/166."""
+    (tmp_path / "requirements.txt").write_text(f"timm\n{line}\n")
+    with pytest.raises(UsageError, match=r"^requirements.txt:2: .* is on the machine where the package was built"):
+        asked(tmp_path, requirements="requirements.txt")
+
+
+def test_an_archive_on_shared_storage_may_be_a_url(tmp_path):
+    assert asked(tmp_path, requirements=["mine @ file:///fsx/wheels/mine-1.0-py3-none-any.whl"])
