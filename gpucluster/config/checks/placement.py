@@ -47,7 +47,7 @@ def not_misspelt(nodes: Partition | ParameterServers, path: Path, config: Cluste
 
 @validator(
     "placement-group-takes-types",
-    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html: cluster: no burstable instances; "
+    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/limitations-placement-groups.html: cluster: none burstable; "
     "error InvalidParameterCombination of EC2 RunInstances",
 )
 def takes_types(nodes: Partition | ParameterServers, path: Path, config: ClusterConfig) -> Findings:
