@@ -8,7 +8,7 @@ from gpucluster.cli.frame import following
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.job_id import job_id as job_number
-from gpucluster.following import jobs
+from gpucluster.following import jobs, logs
 from gpucluster.following.patience import Patience
 from gpucluster.head.remote import Remote
 
@@ -27,7 +27,7 @@ def command(context: CliContext, job_id: str | None, follow: bool) -> int:
     if follow:
         return _follow(context, job_id)
     with head(context) as remote:
-        click.echo(jobs.log(remote, _known(remote, job_id)), nl=False)
+        click.echo(logs.log(remote, _known(remote, job_id)), nl=False)
     return 0
 
 

@@ -9,7 +9,7 @@ import click
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.job_id import job_id as job_number
-from gpucluster.following import causes, jobs, ownership, silent, topology, why
+from gpucluster.following import causes, jobs, logs, ownership, silent, topology, why
 from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
 from gpucluster.head.slurm import Job
@@ -47,7 +47,7 @@ def explain(remote: Remote, job_id: str) -> list[str]:
     ending = jobs.ending(remote, job_id)
     if ending is None:
         return [f"job {job_id} has just started again: run `gpucluster why` once more"]
-    return list(why.ended(job_id, ending, jobs.last_lines(remote, job_id, ending, LOG_LINES)))
+    return list(why.ended(job_id, ending, logs.last_lines(remote, job_id, ending, LOG_LINES)))
 
 
 def where(remote: Remote, job: Job) -> list[str]:

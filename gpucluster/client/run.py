@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpucluster.errors import CloudError
-from gpucluster.following import cancelling, jobs
+from gpucluster.following import cancelling, jobs, logs
 from gpucluster.following.patience import Patience
 from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
@@ -88,11 +88,11 @@ class Run:
 
     def logs(self, tell: Tell = lambda line: None) -> Iterator[str]:
         """Yields each line of the log as it is written, until the job ends. `tell` gets changes of its state."""
-        yield from jobs.follow(self.remote, self.job_id, tell)
+        yield from logs.follow(self.remote, self.job_id, tell)
 
     def log(self) -> str:
         """The whole log as it is now."""
-        return jobs.log(self.remote, self.job_id)
+        return logs.log(self.remote, self.job_id)
 
     def cancel(self) -> None:
         """Has no effect on a job that has ended."""

@@ -36,9 +36,17 @@ class Element:
 
 def require(remote: Remote, job_id: str) -> None:
     """Raises UsageError."""
-    jobs.require_folder(remote, job_id)
-    if not jobs.is_array(remote, job_id):
-        raise UsageError(f"job {job_id} is not an array or a sweep", "`gpucluster why` and `logs` show one job")
+    job = jobs.require_folder(remote, job_id)
+    if jobs.is_array(remote, job_id):
+        return
+    if last := jobs.last_of(remote, job_id):
+        again = "`gpucluster data shard` again makes the missing shards"
+        hint = f"`gpucluster why {last}` says how they ended; {again}"
+        raise UsageError(f"job {job_id} packs shards: its parts have no values and metrics", hint)
+    if job and job.elements:
+        what = "an array that `gpucluster submit` did not make: its elements have no values and metrics"
+        raise UsageError(f"job {job_id} is {what}", f"`gpucluster why {job.elements[0].job_id}` explains one element")
+    raise UsageError(f"job {job_id} is not an array or a sweep", "`gpucluster why` and `logs` show one job")
 
 
 def elements(remote: Remote, array_id: str) -> list[Element]:

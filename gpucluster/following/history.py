@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,14 @@ def main(jobs: Path, count: int, others: list[str]) -> None:
 
 
 def chosen(by_id: Path, count: int, others: set[str]) -> Iterator[str]:
-    """Oldest first."""
+    """Oldest first. Jobs of `data shard --array` before the last one have no result of their own, and name that one
+    in `finish`."""
     ids = sorted((name for name in _names(by_id) if name.isdigit()), key=int)
-    newest = set(ids[-count:] if count else ())
-    return (job_id for job_id in ids if job_id in newest or job_id in others)
+    own = (job_id for job_id in reversed(ids) if not (by_id / job_id / "finish").exists())
+    newest = set(islice(own, count))
+    return (
+        job_id for job_id in ids if job_id in newest or (job_id in others and not (by_id / job_id / "finish").exists())
+    )
 
 
 def entry(folder: Path, job_id: str) -> dict[str, Any]:

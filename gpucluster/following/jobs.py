@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,14 +34,6 @@ while read -r name id how; do
   echo "${said:-the environment $name was not built: job $id, which builds it, failed}"
   exit
 done 2>/dev/null <"$1/builds"
-"""
-
-
-# The last lines of one rank, if it printed any: a launcher's own report, such as torchrun's, comes after them. A log
-# may have many GB, and the job ends soon after its rank has failed: its lines are near the end.
-_LAST_LINES = """
-own=$([ -n "$2" ] && tail --bytes=100M "$1" | awk -v label="$2" 'index($0, label) == 1' | tail -n "$3")
-if [ -n "$own" ]; then printf '%s\\n' "$own"; else tail -n "$3" "$1"; fi
 """
 
 
@@ -96,14 +88,26 @@ def folder_of(remote: Remote, job_id: str) -> str:
     return remote.real(f"{account.jobs()}/by-id/{job_id.replace('_', '/')}")
 
 
+def last_of(remote: Remote, job_id: str) -> str:
+    """The last job of `data shard --array`, if this is one of the jobs before it, or a part; else empty."""
+    return remote.run(["cat", f"{folder_of(remote, arrays.array_of(job_id)[0])}/finish"]).stdout.strip()
+
+
 def elements_argv(remote: Remote, array_id: str) -> list[str]:
     folder = folder_of(remote, array_id)
     return ["/usr/bin/python3", "-IS", f"{folder}/lib/gpucluster_job", "elements", folder, array_id]
 
 
 def real_folder(remote: Remote, job_id: str) -> str:
-    """The folder under its original name, with links resolved. Raises RemoteError."""
-    return remote.run(["readlink", "-e", folder_of(remote, job_id)]).check(f"job {job_id} has no folder").stdout.strip()
+    """The folder under its original name, with links resolved. Raises UsageError if it has none."""
+    if last := last_of(remote, job_id):
+        copies = f"`gpucluster fetch {last}` copies that of all parts"
+        raise UsageError(f"job {job_id} has no folder of its own", copies)
+    done = remote.run(["readlink", "-e", folder_of(remote, job_id)])
+    if done.exit_code:
+        made = "jobs of `gpucluster submit` and `gpucluster data shard` have one"
+        raise UsageError(f"job {job_id} has no folder", made)
+    return done.stdout.strip()
 
 
 def state_folder(remote: Remote, job_id: str) -> str:
@@ -187,6 +191,7 @@ def require(remote: Remote, job_id: str) -> Job | None:
 
 
 def has_folder(remote: Remote, job_id: str) -> bool:
+    """False for a job of somebody's own sbatch, and for another user's."""
     return remote.run(["test", "-d", folder_of(remote, job_id)]).exit_code == 0
 
 
@@ -254,15 +259,25 @@ def ending(remote: Remote, job_id: str) -> Ending | None:
     if job and job.phase in ("waiting", "running"):
         return None
     found = result(remote, job_id)
+    if not found and (last := last_of(remote, job_id)):
+        return _of_shards(remote, job, last)
     lacks = {} if found else _unmade(remote, job_id) or _in_vain(remote, job_id)
     if job:
         state = slurm.base_state(job.state)
-        if state == "COMPLETED" and not found:
+        if state == "COMPLETED" and not found and has_folder(remote, job_id):
             lacks = lacks or {"reason": NO_RESULT}
         return Ending("FAILED" if state == "COMPLETED" and found and found["exit_code"] else state, found or lacks)
     if lacks:
         return Ending("CANCELLED", lacks)
     return Ending("COMPLETED" if found["exit_code"] == 0 else "FAILED", found) if found else _lost(remote, job_id)
+
+
+def _of_shards(remote: Remote, job: Job | None, last: str) -> Ending | None:
+    """A job of `data shard --array` before the last one, which has the result of all."""
+    if job is None:
+        return ending(remote, last)
+    state = slurm.base_state(job.state)
+    return Ending(state, {} if state == "COMPLETED" else {"reason": f"`gpucluster why {last}` says why"})
 
 
 def _lost(remote: Remote, job_id: str) -> Ending:
@@ -355,13 +370,6 @@ def describe(job: Job) -> str:
     return f"job {job.job_id} {state.meaning}{where}"
 
 
-def follow(remote: Remote, job_id: str, tell: Callable[[str], None]) -> Iterator[str]:
-    """The lines of its log until it ends, even if the head node is unreachable at times."""
-    patience = Patience(job_id, tell)
-    watch = Watch(remote, job_id, tell, patience)
-    return remote.follow(f"{folder_of(remote, job_id)}/log.txt", stop=watch.ended, outlast=patience.outlast)
-
-
 def wait(remote: Remote, job_id: str, tell: Callable[[str], None]) -> None:
     """Reports changes of state until the job ends, without its log."""
     watch = Watch(remote, job_id, tell, Patience(job_id, tell))
@@ -369,30 +377,8 @@ def wait(remote: Remote, job_id: str, tell: Callable[[str], None]) -> None:
         time.sleep(POLL_S / 10)
 
 
-def log(remote: Remote, job_id: str) -> str:
-    """Raises UsageError for an array, whose elements have one log each."""
-    if arrays.array_of(job_id)[1] is None and is_array(remote, job_id):
-        raise UsageError(f"job {job_id} has a log for each element", f"`gpucluster results {job_id}` lists them")
-    return remote.get(log_file(remote, job_id)).decode(errors="replace")
-
-
-def last_lines(remote: Remote, job_id: str, ending: Ending, count: int) -> list[str]:
-    """Of the rank that failed first; of the whole log if none is known, or if it printed nothing."""
-    argv = ["sh", "-c", _LAST_LINES, "sh", log_file(remote, job_id), ending.failed_label, str(count)]
-    return remote.run(argv).stdout.splitlines()
-
-
 def is_array(remote: Remote, job_id: str) -> bool:
     return remote.run(["test", "-e", f"{folder_of(remote, job_id)}/runs/{job_id}"]).exit_code == 0
-
-
-def log_file(remote: Remote, job_id: str) -> str:
-    """If the element ran again since, the log of this run has another name."""
-    folder, (number, index) = folder_of(remote, job_id), arrays.array_of(job_id)
-    earlier = f"{folder}/log-{number}.txt"
-    if index is not None and remote.run(["test", "-e", earlier]).exit_code == 0:
-        return earlier
-    return f"{folder}/log.txt"
 
 
 def _json(text: str) -> dict[str, Any] | None:

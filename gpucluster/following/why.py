@@ -62,7 +62,7 @@ def _nodes(job: Job, nodes: Sequence[Node]) -> Iterator[str]:
 
 
 def ended(job_id: str, ending: Ending, log_lines: Sequence[str]) -> Iterator[str]:
-    """log_lines: of `jobs.last_lines`."""
+    """log_lines: of `logs.last_lines`."""
     yield ending.sentence(job_id)
     if ending.failed and log_lines:
         of_rank = ending.failed_label and log_lines[0].startswith(ending.failed_label)

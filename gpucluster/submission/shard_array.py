@@ -71,7 +71,18 @@ def request(options: Options, parts: int, partition: str | None, layout: Layout)
         "environment.sh": File(_environment(layout.config)),
         "log.txt": File(""),
     }
-    return Request(name, _partition(layout, partition), parts, own | _library(), layout.config.full_name)
+    files = own | _logs(parts) | _library()
+    return Request(name, _partition(layout, partition), parts, files, layout.config.full_name)
+
+
+def _logs(parts: int) -> dict[str, File]:
+    """A folder for the job that plans and one for the array, as elements of other arrays have them: by-id leads to
+    them (templates/submit/shards.sh), so that verbs find each log."""
+    found = {"plan.txt": File(""), "plan/log.txt": File("../plan.txt", link=True)}
+    for part in range(parts):
+        found[f"part-{part}.txt"] = File("")
+        found[f"parts/{part}/log.txt"] = File(f"../../part-{part}.txt", link=True)
+    return found
 
 
 def _partition(layout: Layout, name: str | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gpucluster.cli.frame.columns import columns
-from gpucluster.following import arrays, jobs
+from gpucluster.following import arrays, jobs, logs
 from gpucluster.following.patience import Patience
 from gpucluster.head.remote import Remote
 
@@ -27,7 +27,7 @@ def follow(remote: Remote, job_id: str) -> jobs.Ending | None:
             jobs.wait(remote, job_id, tell)
             click.echo("\n".join(columns(arrays.table(arrays.elements(remote, job_id)))))
         else:
-            for line in jobs.follow(remote, job_id, tell):
+            for line in logs.follow(remote, job_id, tell):
                 click.echo(line)
         ending = Patience(job_id, tell).ask(lambda: jobs.ending(remote, job_id))
     except KeyboardInterrupt:

@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 
+from gpucluster.cli.jobs import merged
 from gpucluster.config import loads
 from gpucluster.data.run import Options
 from gpucluster.errors import UsageError
+from gpucluster.following import arrays, logs
+from gpucluster.following import jobs as following
 from gpucluster.layout import expand
 from gpucluster.submission.shard_array import request, submit, with_own_lists
 from tests.in_process import InProcessRemote
@@ -212,6 +215,85 @@ def test_another_data_set_in_the_target_is_no_success(images: Path, jobs: Path) 
     ended = run(images, 2)
     assert ended["exit_code"] == 1
     assert ended["reason"] == f"{images.parent}/out: has another data set: 40 samples in 7 shards"
+
+
+# as squeue printed them on Slurm 24.11.5, in the format of slurm.squeue_argv()
+LINE = "{}|{}|train|1|train-1|0:04|UNLIMITED|2026-11-23T06:00:00|2026-11-23T06:01:00|shard-pack|None\n"
+
+
+@pytest.fixture
+def failed(images: Path, jobs: Path) -> Path:
+    """Job 1 planned; the array 2 packed, and one of its parts failed; job 3 finished. The file is squeue's list."""
+    (images / "c1" / "4.jpg").write_bytes(b"")
+    run(images, 2)
+    queue = jobs.parent / "queue"
+    queue.touch()
+    (jobs.parent / "commands" / "squeue").write_text(f"#!/bin/sh\ncat {queue}\n")
+    (jobs.parent / "commands" / "squeue").chmod(0o755)
+    return queue
+
+
+def bad_part(jobs: Path) -> int:
+    (folder,) = jobs.glob("shard-*")
+    return next(part for part in range(2) if "it is empty" in (folder / f"part-{part}.txt").read_text())
+
+
+def test_each_part_has_its_log(failed: Path, jobs: Path) -> None:
+    remote, part = InProcessRemote(), bad_part(jobs)
+    failed.write_text(LINE.format(f"2_{part}", "FAILED") + LINE.format(f"2_{1 - part}", "COMPLETED"))
+    assert "c1/4.jpg: it is empty" in logs.log(remote, f"2_{part}")
+    assert "samples in 7 shards" in logs.log(remote, "1")
+    assert "c1/4.jpg: it is empty" in "\n".join(logs.follow(remote, f"2_{part}", lambda line: None))
+    ending = following.ending(remote, f"2_{part}")
+    assert ending and ending.sentence(f"2_{part}") == f"job 2_{part} failed: `gpucluster why 3` says why"
+    assert any("it is empty" in line for line in logs.last_lines(remote, f"2_{part}", ending, 20))
+    other = following.ending(remote, f"2_{1 - part}")
+    assert other and (other.state, other.reason) == ("COMPLETED", "")
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+def test_the_whole_array_names_the_last_job(failed: Path, jobs: Path, forgotten: bool) -> None:
+    remote, said = InProcessRemote(), []
+    if not forgotten:
+        failed.write_text(LINE.format("2_0", "FAILED") + LINE.format("2_1", "COMPLETED"))
+    for ask in (logs.log, lambda *words: list(logs.follow(*words, said.append))):
+        with pytest.raises(UsageError) as caught:
+            ask(remote, "2")
+        assert caught.value.message == "job 2 has a log for each part"
+        part, whole = "`gpucluster logs 2_0` shows that of part 0", "`gpucluster logs 3` all when they have ended"
+        assert caught.value.hint == f"{part}, {whole}"
+    with pytest.raises(UsageError) as caught:
+        arrays.require(remote, "2")
+    assert caught.value.message == "job 2 packs shards: its parts have no values and metrics"
+    assert str(caught.value.hint).startswith("`gpucluster why 3` says how they ended")
+    with pytest.raises(UsageError) as caught:
+        following.real_folder(remote, "2_1")
+    assert (caught.value.message, caught.value.hint) == (
+        "job 2_1 has no folder of its own",
+        "`gpucluster fetch 3` copies that of all parts",
+    )
+    ending = following.ending(remote, "2")
+    assert ending and ending.state == "FAILED"
+    assert "cannot be packed" in ending.reason if forgotten else "`gpucluster why 3` says why" in ending.reason
+
+
+def test_the_list_has_one_job_with_a_folder(failed: Path, jobs: Path) -> None:
+    remote = InProcessRemote()
+    failed.write_text(LINE.format("2_0", "FAILED") + LINE.format("2_1", "COMPLETED"))
+    found = merged(following.current(remote, 5), following.past(remote, 1, ["1", "2"]))
+    assert [(row["job_id"], row["state"]) for row in found] == [("2", "FAILED"), ("3", "FAILED")]
+    assert found[0]["reason"] == "1 completed, 1 failed"
+    assert following.latest(remote) == "3"
+
+
+def test_an_array_of_somebodys_sbatch_is_called_one(failed: Path) -> None:
+    failed.write_text(LINE.format("9_0", "FAILED") + LINE.format("9_1", "COMPLETED"))
+    with pytest.raises(UsageError, match="job 9 is an array that `gpucluster submit` did not make: its"):
+        arrays.require(InProcessRemote(), "9")
+    with pytest.raises(UsageError, match="job 9 has no folder"):
+        following.real_folder(InProcessRemote(), "9")
+    ending = following.ending(InProcessRemote(), "9_1")
+    assert ending and (ending.state, ending.reason) == ("COMPLETED", "")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from gpucluster.cli.jobs import merged
 from gpucluster.config import loads
 from gpucluster.errors import JobFailedError, JobSpecError, UsageError
 from gpucluster.following import arrays as following
-from gpucluster.following import jobs
+from gpucluster.following import jobs, logs
 from gpucluster.following.tasks import of_project
 from gpucluster.head import slurm
 from gpucluster.head.arrays import counts
@@ -335,9 +335,9 @@ def test_an_array_that_runs(cluster):
     assert jobs.require(remote, "29_4").state == "PENDING"
     assert jobs.ending(remote, "29_1").state == "FAILED"
     assert jobs.ending(remote, "29_0").state == "COMPLETED"
-    assert jobs.log(remote, "29_1") == "log of 29_1\n"
+    assert logs.log(remote, "29_1") == "log of 29_1\n"
     with pytest.raises(UsageError, match="job 29 has a log for each element"):
-        jobs.log(remote, "29")
+        logs.log(remote, "29")
     with pytest.raises(UsageError, match="there is no folder .*/digits-1/4/state"):
         jobs.state_folder(remote, "29_4")
     task = {"label": "p/a", "folder": str(cluster), "state": f"{cluster}/state"}
@@ -362,8 +362,8 @@ def test_failed_elements_run_again_in_their_folders(cluster):
     assert (folder / "1" / "secrets.sh").stat().st_mode & 0o777 == 0o600
     sourced = subprocess.run(["bash", "-c", f". {folder}/3/secrets.sh; echo $TOKEN"], capture_output=True, check=True)
     assert sourced.stdout.decode().strip() == "it's s3cret"
-    assert jobs.log(remote, "29_1") == "log of 29_1\n"
-    assert jobs.log(remote, "30_1") == ""
+    assert logs.log(remote, "29_1") == "log of 29_1\n"
+    assert logs.log(remote, "30_1") == ""
     ends(folder, "30", e1=0, e3=1)
     assert [each.job_id for each in following.elements(remote, "29")] == ["29_0", "30_1", "29_2", "30_3"]
     assert [each.state for each in following.elements(remote, "30")] == ["completed", "failed"]
@@ -373,8 +373,8 @@ def test_failed_elements_run_again_in_their_folders(cluster):
     assert jobs.ending(remote, "29_1").state == "FAILED"
     assert jobs.ending(remote, "30_1").state == "COMPLETED"
     assert again.submit(remote, LAYOUT, "29", (3,), {"TOKEN": "x"}).job_id == "31"
-    assert jobs.log(remote, "30_3") == "log of 30_3\n"
-    assert jobs.log(remote, "29_1") == "log of 29_1\n"
+    assert logs.log(remote, "30_3") == "log of 30_3\n"
+    assert logs.log(remote, "29_1") == "log of 29_1\n"
 
 
 def test_an_element_never_runs_twice_at_once(cluster, monkeypatch):

@@ -15,7 +15,7 @@ import pytest
 from gpucluster import account
 from gpucluster.config import loads
 from gpucluster.errors import GpuClusterError, JobFailedError, RemoteError, UsageError
-from gpucluster.following import jobs
+from gpucluster.following import jobs, logs
 from gpucluster.head.login import LoginRemote
 from gpucluster.head.remote import Completed
 from gpucluster.job import SbatchRequest, load
@@ -397,7 +397,7 @@ def test_following_shows_the_pending_reason_and_ends_with_the_job(cluster, workd
     (cluster / "jobs" / "digits-1" / "log.txt").write_text("[0 train-1] one\n[0 train-1] two\n")
     command(cluster / "bin" / "sinfo", "echo 'train-2|train|down#|x|step=mpi line=5: no mpirun; next try in 300 s'")
     messages = []
-    assert list(jobs.follow(InProcessRemote(), "42", messages.append)) == ["[0 train-1] one", "[0 train-1] two"]
+    assert list(logs.follow(InProcessRemote(), "42", messages.append)) == ["[0 train-1] one", "[0 train-1] two"]
     assert messages == [
         "job 42 is pending: it is next in the queue; its nodes are busy or starting; "
         "train-2: step=mpi line=5: no mpirun; next try in 300 s",
