@@ -14,6 +14,7 @@ from gpucluster.cluster_file import nearest
 from gpucluster.config import load
 from gpucluster.errors import UsageError
 from gpucluster.following import jobs
+from gpucluster.head.arrays import JOB_ID
 from gpucluster.head.remote import Remote, SshRemote
 from gpucluster.layout import Layout, expand
 
@@ -77,9 +78,11 @@ class Cluster:
         return Run(submitted.job_id, self.remote, skipped=bool(submitted.skipped_for))
 
     def run(self, job_id: str | int) -> Run:
-        """A run that was submitted before. Raises UsageError if there is none."""
-        if not str(job_id).isdigit():
-            raise UsageError(f"{job_id!r} is not a job id", "such as 12; `gpucluster jobs` lists them")
+        """A run that was submitted before, such as 12, or 12_3 for an element of an array. Raises UsageError if there
+        is none."""
+        if not JOB_ID.fullmatch(str(job_id)):
+            wrong = f"{job_id!r} is not a job ID such as 12, or 12_3 for an element of an array"
+            raise UsageError(wrong, "`gpucluster jobs` lists them")
         jobs.require(self.remote, str(job_id))
         return Run(str(job_id), self.remote)
 

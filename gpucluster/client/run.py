@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gpucluster.errors import CloudError
-from gpucluster.following import cancelling, jobs, logs
+from gpucluster.errors import CloudError, UsageError
+from gpucluster.following import arrays, cancelling, jobs, logs
+from gpucluster.following.arrays import Element
 from gpucluster.following.patience import Patience
 from gpucluster.head import slurm
+from gpucluster.head.arrays import array_of
 from gpucluster.head.remote import Remote
 
 Tell = Callable[[str], None]
@@ -27,7 +29,8 @@ class Result:
     reason: str
     """For a failure: rank, node and last message. Empty if there is nothing to add to the state."""
     metrics: dict[str, Any]
-    """Values that the job's `metrics` found in the log: for each name last, min, max, median, count and values."""
+    """Values that the job's `metrics` found in the log: for each name last, min, max, median, count and values. Empty
+    for a sweep or an array: each of `Run.elements()` has its own."""
     data: dict[str, Any]
     """All of result.json."""
 
@@ -50,7 +53,7 @@ class Run:
 
     @property
     def folder(self) -> str:
-        """The job's folder on the cluster. Raises RemoteError if there is none."""
+        """The job's folder on the cluster. Raises UsageError if there is none."""
         return jobs.real_folder(self.remote, self.job_id)
 
     @property
@@ -87,12 +90,22 @@ class Run:
         return found
 
     def logs(self, tell: Tell = lambda line: None) -> Iterator[str]:
-        """Yields each line of the log as it is written, until the job ends. `tell` gets changes of its state."""
-        yield from logs.follow(self.remote, self.job_id, tell)
+        """Yields each line of the log as it is written, until the job ends. `tell` gets changes of its state. Raises
+        UsageError for a sweep or an array, whose elements have one each."""
+        return logs.follow(self.remote, self.job_id, tell)
 
     def log(self) -> str:
         """The whole log as it is now."""
         return logs.log(self.remote, self.job_id)
+
+    def elements(self) -> list[Element]:
+        """Of a sweep or an array, in order: `job_id`, `parameters`, `state`, `metrics` (the last values), `reason`.
+        `Cluster.run(element.job_id)` is its run. Raises UsageError for another job."""
+        number, index = array_of(self.job_id)
+        if index is not None:
+            raise UsageError(f"job {self.job_id} is one element: ask job {number} for all", f"run({number}).elements()")
+        arrays.require(self.remote, self.job_id)
+        return arrays.elements(self.remote, self.job_id)
 
     def cancel(self) -> None:
         """Has no effect on a job that has ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
 KINDS = ("running", "pending", "completed", "failed", "cancelled", "without result")
 _RANK = ("running", "pending", "failed", "cancelled", "completed")
 """The first of these kinds that an element has is the array's."""
+
+
+JOB_ID = re.compile(r"\d+([_+]\d+)?", re.ASCII)
+"""12; 12_3, an element of an array; 12+1, a part of a heterogeneous job."""
 
 
 def array_of(job_id: str) -> tuple[str, int | None]:

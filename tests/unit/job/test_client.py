@@ -193,3 +193,40 @@ def test_the_api_is_imported_when_it_is_asked_for() -> None:
     assert gpucluster.Cluster is Cluster and gpucluster.Job is Job
     with pytest.raises(AttributeError, match="no attribute 'Clusters'"):
         _ = gpucluster.Clusters  # type: ignore[attr-defined]
+
+
+ELEMENTS = "".join(f"42_{index}|COMPLETED|train|1|train-1|0:04|UNLIMITED|x|x|digits|None\n" for index in range(2))
+
+
+def test_the_elements_of_a_sweep_are_reached(head: Path, cluster: Cluster) -> None:
+    run = cluster.submit(job(head, sweep={"lr": ["0.1", "0.01"]}))
+    for index in range(2):
+        folder = head / "jobs" / "by-id" / "42" / str(index)
+        metrics = {"loss": {"last": 0.5 + index, "values": [1.0, 0.5 + index]}}
+        (folder / "result.json").write_text(json.dumps({"exit_code": index, "reason": "boom", "metrics": metrics}))
+        (folder / "log.txt").write_text(f"log of {index}\n")
+    found = run.elements()
+    assert [(each.job_id, each.parameters, each.state, each.metrics) for each in found] == [
+        ("42_0", {"lr": "0.1"}, "completed", {"loss": 0.5}),
+        ("42_1", {"lr": "0.01"}, "failed", {"loss": 1.5}),
+    ]
+    second = cluster.run(found[1].job_id)
+    assert (second.log(), second.state, second.folder) == ("log of 1\n", "FAILED", str(Path(run.folder) / "1"))
+    result = second.wait(timeout_s=5)
+    assert (result.state, result.metrics["loss"]["values"]) == ("FAILED", [1.0, 1.5])
+    with pytest.raises(UsageError, match="job 42 has a log for each element"):
+        run.logs()
+    with pytest.raises(UsageError, match="job 42_1 is one element: ask job 42 for all"):
+        second.elements()
+
+
+@pytest.mark.parametrize("job_id", ["36_", "_0", "36_0_1", "all", "", "-1", 3.0, "٣"])
+def test_what_is_no_job_id_is_refused(cluster: Cluster, job_id: object) -> None:
+    with pytest.raises(UsageError, match=r"is not a job ID such as 12, or 12_3 for an element of an array"):
+        cluster.run(job_id)  # type: ignore[arg-type]
+
+
+def test_elements_of_a_job_that_has_none(head: Path, cluster: Cluster) -> None:
+    run = cluster.submit(job(head))
+    with pytest.raises(UsageError, match="job 42 is not an array or a sweep"):
+        run.elements()
