@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 
 from gpucluster.measure.noise import Estimate, difference_noise
@@ -35,11 +35,13 @@ def _failures(found: Report) -> Iterator[str]:
 
 
 def _unread(found: Report) -> Iterator[str]:
-    for row in found.rows:
-        finals = [name for name, value in row.finals.items() if value is None]
-        for name in [*([THROUGHPUT] if row.throughput is None else []), *finals]:
-            if row.sound:
-                yield f"{row.setting}: no line of the log matches {name}"
+    rows = [row for row in found.rows if row.sound]
+    for name in [THROUGHPUT, *found.metrics]:
+        unread = [row for row in rows if (row.throughput if name == THROUGHPUT else row.finals[name]) is None]
+        if len(unread) == len(rows) > 1:
+            yield f"no line of any log matches {name}"
+        else:
+            yield from (f"{row.setting}: no line of the log matches {name}" for row in unread)
 
 
 def _machines(found: Report) -> Iterator[str]:
@@ -90,20 +92,41 @@ def _relative(row: Row) -> float:
 
 def _differences(found: Report) -> Iterator[str]:
     """Differences between launchers and variants at the same size."""
-    for one, other in combinations(found.rows, 2):
-        if one.setting.nodes == other.setting.nodes and (said := _unresolved(one, other)):
-            yield said
+    sizes: dict[int, list[Row]] = {}
+    for row in found.rows:
+        sizes.setdefault(row.setting.nodes, []).append(row)
+    for rows in sizes.values():
+        yield from _all_unresolved(rows) or filter(None, (_unresolved(*pair) for pair in combinations(rows, 2)))
 
 
-def _unresolved(one: Row, other: Row) -> str | None:
+def _all_unresolved(rows: Sequence[Row]) -> list[str]:
+    """One sentence if no two of several differ."""
+    gaps = [_gap(one, other) for one, other in combinations(rows, 2)]
+    close = [gap for gap in gaps if gap is not None and abs(gap[0]) <= gap[1]]
+    if len(rows) < 3 or len(close) < len(gaps):
+        return []
+    apart, noise = max(abs(difference) for difference, _ in close), max(noise for _, noise in close)
+    *others, last = (str(row.setting) for row in rows)
+    by = f"at most {apart:.1f} % apart with a noise of ± {noise:.1f} %"
+    return [f"{', '.join(others)} and {last} are equally fast within the noise: {by}"]
+
+
+def _gap(one: Row, other: Row) -> tuple[float, float] | None:
+    """The difference and its noise, in percent of the first; None if they are unknown."""
     if one.throughput is None or other.throughput is None:
         return None
     noise = difference_noise(one.throughput, other.throughput)
-    difference = other.throughput.mean - one.throughput.mean
-    if noise is None or abs(difference) > noise:
+    if noise is None:
         return None
     share = 100 / one.throughput.mean if one.throughput.mean else 0.0
-    by = f"{share * difference:+.1f} % with a noise of ± {share * noise:.1f} %"
+    return share * (other.throughput.mean - one.throughput.mean), share * noise
+
+
+def _unresolved(one: Row, other: Row) -> str | None:
+    gap = _gap(one, other)
+    if gap is None or abs(gap[0]) > gap[1]:
+        return None
+    by = f"{gap[0]:+.1f} % with a noise of ± {gap[1]:.1f} %"
     return f"{one.setting} and {other.setting} are equally fast within the noise: {by}"
 
 
@@ -111,12 +134,12 @@ def _outcomes(found: Report) -> Iterator[str]:
     """A speed-up means nothing if the result differs."""
     for name in found.metrics:
         values = [(row, value) for row in found.rows if (value := row.finals[name])]
-        for (one, first), (other, second) in pairwise(values):
-            if _differ(first, second):
-                yield (
-                    f"{name} differs: {first.mean:.4g} with {one.setting}, {second.mean:.4g} with {other.setting}; "
-                    "the runs did not do the same work"
-                )
+        pairs = [pair for pair in combinations(values, 2) if _differ(pair[0][1], pair[1][1])]
+        if pairs:
+            (one, first), (other, second) = max(pairs, key=lambda pair: abs(pair[0][1].mean - pair[1][1].mean))
+            means = f"{first.mean:.4g} with {one.setting}", f"{second.mean:.4g} with {other.setting}"
+            how = "differs, most from " + " to ".join(means) if len(pairs) > 1 else "differs: " + ", ".join(means)
+            yield f"{name} {how}; the runs did not do the same work"
 
 
 def _differ(one: Estimate, other: Estimate) -> bool:

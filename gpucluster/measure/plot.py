@@ -13,6 +13,7 @@ from gpucluster.measure.report import Report, Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -30,21 +31,24 @@ def check(path: Path) -> None:
 
 
 def plot(found: Report, path: Path) -> None:
-    import matplotlib
+    draw(found).savefig(path, dpi=150)
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+
+def draw(found: Report) -> Figure:
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     panels: list[Callable[[Any], None]] = [lambda axes: _throughput(axes, found), lambda axes: _efficiency(axes, found)]
     panels += [lambda axes, name=name: _outcome(axes, found, name) for name in found.metrics]  # type: ignore[misc]
-    figure, all_axes = pyplot.subplots(1, len(panels), figsize=(5 * len(panels), 4), layout="constrained")
-    for panel, axes in zip(panels, all_axes, strict=True):
+    figure = Figure(figsize=(5 * len(panels), 4), layout="constrained")
+    for place, panel in enumerate(panels, start=1):
+        axes = figure.add_subplot(1, len(panels), place)
         panel(axes)
         axes.set_xlabel("ranks")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.grid(alpha=0.3)
-    all_axes[0].legend()
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
+    figure.axes[0].legend()
+    return figure
 
 
 def _ways(found: Report) -> dict[str, list[Row]]:
@@ -54,34 +58,44 @@ def _ways(found: Report) -> dict[str, list[Row]]:
     return ways
 
 
-def _curve(axes: Axes, label: str, points: list[tuple[int, Estimate]]) -> None:
+def _style(place: int) -> dict[str, Any]:
+    """Later curves are thinner: an equal one before them stays visible."""
+    return {"marker": "o", "color": f"C{place}", "markersize": 4 + 8 / (1 + place), "linewidth": 1 + 4 / (1 + place)}
+
+
+def _curve(axes: Axes, label: str, points: list[tuple[int, Estimate]], place: int) -> None:
     if points:
         ranks, values = zip(*points, strict=True)
         noise = [value.half_width or 0.0 for value in values]
-        axes.errorbar(ranks, [value.mean for value in values], yerr=noise, marker="o", capsize=3, label=label)
+        axes.errorbar(ranks, [value.mean for value in values], noise, capsize=3, label=label, **_style(place))
+
+
+def _from_zero(axes: Axes) -> None:
+    """With room above the highest point: values that are nearly equal have a margin of nearly nothing."""
+    axes.set_ylim(0, axes.get_ylim()[1] * 1.08)
 
 
 def _throughput(axes: Axes, found: Report) -> None:
-    for way, rows in _ways(found).items():
-        _curve(axes, way, [(row.ranks, row.throughput) for row in rows if row.throughput])
+    for place, (way, rows) in enumerate(_ways(found).items()):
+        _curve(axes, way, [(row.ranks, row.throughput) for row in rows if row.throughput], place)
     first = next((row for row in found.rows if row.throughput), None)
     if first and first.throughput:
         ranks = sorted({first.ranks, max(row.ranks for row in found.rows)})
         ideal = [first.throughput.mean * each / first.ranks for each in ranks]
         axes.plot(ranks, ideal, linestyle="--", color="grey", label="linear")
     axes.set_title(f"throughput{', ' + found.unit if found.unit else ''}")
-    axes.set_ylim(bottom=0)
+    _from_zero(axes)
 
 
 def _efficiency(axes: Axes, found: Report) -> None:
-    for way, rows in _ways(found).items():
+    for place, (way, rows) in enumerate(_ways(found).items()):
         points = [(row.ranks, 100 * row.efficiency) for row in rows if row.efficiency is not None]
-        axes.plot([x for x, _ in points], [y for _, y in points], marker="o", label=way)
+        axes.plot([x for x, _ in points], [y for _, y in points], label=way, **_style(place))
     axes.set_title("scaling efficiency, %")
-    axes.set_ylim(bottom=0)
+    _from_zero(axes)
 
 
 def _outcome(axes: Axes, found: Report, name: str) -> None:
-    for way, rows in _ways(found).items():
-        _curve(axes, way, [(row.ranks, value) for row in rows if (value := row.finals[name])])
+    for place, (way, rows) in enumerate(_ways(found).items()):
+        _curve(axes, way, [(row.ranks, value) for row in rows if (value := row.finals[name])], place)
     axes.set_title(name)

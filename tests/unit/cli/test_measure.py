@@ -187,3 +187,44 @@ def test_the_picture(tmp_path, suffix, begins):
 def test_a_picture_that_could_not_be_drawn_is_refused_before_anything_runs(tmp_path, name):
     with pytest.raises(UsageError, match="--plot"):
         plot.check(tmp_path / name)
+
+
+def test_a_picture_shows_whole_ranks_whole_points_and_equal_curves():
+    made = [*runs(1, [100, 100]), *runs(2, [200, 199]), *runs(1, [100, 100], "srun"), *runs(2, [200, 199], "srun")]
+    figure = plot.draw(report([*made, *runs(1, [100, 100], "mpirun")], NAMES))
+    figure.canvas.draw()
+    for axes in figure.axes:
+        low, high = axes.get_xlim()
+        ticks = [tick for tick in axes.get_xticks() if low <= tick <= high]
+        assert ticks and all(tick == int(tick) for tick in ticks)
+        bottom, top = axes.get_ylim()
+        points = [y for line in axes.lines if line.get_marker() == "o" for y in line.get_ydata()]
+        assert all(y < top - 0.03 * (top - bottom) for y in points), "half a point is outside"
+        sizes = [(line.get_markersize(), line.get_linewidth()) for line in axes.lines if line.get_marker() == "o"]
+        assert len(set(sizes)) == len(sizes) == 3, "the later curve would hide the earlier one"
+    (alone,) = [axes for axes in plot.draw(report(runs(2, [5]), NAMES)).axes if "throughput" in axes.get_title()]
+    assert [tick for tick in alone.get_xticks() if tick != int(tick)] == []
+
+
+def test_a_doubt_is_said_once():
+    kinds = [PLAIN, variant("amp=on"), variant("lr=2")]
+    accuracies = [[0.9] * 3, [0.5] * 3, [0.7] * 3]
+    made = [
+        run
+        for kind, each in zip(kinds, accuracies, strict=True)
+        for nodes in (1, 2)
+        for run in runs(nodes, [100 * nodes, 101 * nodes, 99 * nodes], accuracies=each, kind=kind)
+    ]
+    said = doubts(report(made, NAMES, machines=2))
+    assert [each for each in said if "accuracy" in each] == [
+        "accuracy differs, most from 0.9 with torchrun on 1 node to 0.5 with torchrun amp=on on 1 node; "
+        "the runs did not do the same work"
+    ]
+    assert [each for each in said if "equally fast" in each] == [
+        f"torchrun on {nodes}, torchrun amp=on on {nodes} and torchrun lr=2 on {nodes} are equally fast within the "
+        "noise: at most 0.0 % apart with a noise of ± 2.3 %"
+        for nodes in ("1 node", "2 nodes")
+    ]
+    unread = [run for nodes in (1, 2, 4) for run in runs(nodes, [None] * 3)]
+    said = doubts(report(unread, NAMES, machines=4))
+    assert [each for each in said if "matches" in each] == ["no line of any log matches throughput"]
