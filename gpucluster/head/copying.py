@@ -34,6 +34,13 @@ class Place:
         host, colon, path = text.partition(":")
         return cls(host or HEAD, path) if colon and "/" not in host else cls(None, text)
 
+    def __str__(self) -> str:
+        """As the user writes it."""
+        return self.path if self.host is None else f"{'' if self.host == HEAD else self.host}:{self.path}"
+
+    def below(self, name: str) -> Place:
+        return Place(self.host, f"{self.path.rstrip('/') or '/'}/{name}".replace("//", "/") if self.path else name)
+
     def word(self, alias: Alias) -> str:
         if self.host is None:
             return f"./{self.path}" if self.path.startswith("-") else self.path
@@ -77,6 +84,21 @@ class Copy:
 def _check_target(path: Path, *, many: bool) -> None:
     if not path.is_dir() and (many or not path.absolute().parent.is_dir()):
         raise UsageError(f"{path if many else path.parent}: there is no such folder on this machine", "create it first")
+
+
+def left_by(copy: Copy) -> str:
+    """What an interrupted scp leaves: it writes to the file's own name."""
+    target, again = copy.target, "run the same command again, or `gpucluster sync`, which continues"
+    if len(copy.sources) > 1:
+        return f"the last file in {target} may be incomplete: {again}"
+    name = copy.sources[0].path.rstrip("/").rpartition("/")[2]
+    inside = target.below(name)
+    is_here = target.host is None
+    if Path(target.path).is_dir() if is_here else target.path in ("", "~") or target.path.endswith("/"):
+        return f"{inside} may be incomplete: {again}"
+    unknown = not is_here and target.path.rpartition("/")[2] != name
+    which = f"{target}, or {inside} if it is a folder," if unknown else str(target)
+    return f"{which} may be incomplete: {again}"
 
 
 def scp_argv(alias: Alias, copy: Copy, *, recursive: bool) -> list[str]:

@@ -6,6 +6,7 @@ import errno
 import re
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from gpucluster.head.openssh import Alias
 LOOPBACK = "127.0.0.1"
 _CONNECTED = "gpucluster: connected"
 _TRIED_PORTS = 100
+POLL_S = 10.0
+"""Between two questions whether it is over."""
 
 
 @dataclass(frozen=True)
@@ -68,26 +71,54 @@ def ssh_argv(alias: Alias, ports: Ports, node: str | None) -> list[str]:
     ]
 
 
+Over = Callable[[], str]
+"""Says why the port is to be forwarded no longer; empty if it is."""
+
+
 def forward(
-    argv: list[str], where: str, ports: Ports, connected: Callable[[], None], tell: Callable[[str], None]
-) -> None:
-    """Runs until the caller is interrupted. Raises ssh's error, unless its connection had lasted for a while."""
+    argv: list[str], where: str, ports: Ports, connected: Callable[[], None], tell: Callable[[str], None],
+    over: Over = lambda: "",
+) -> None:  # fmt: skip
+    """Runs until the caller is interrupted, or it is `over`. Raises ssh's error, unless its connection had lasted for a
+    while."""
+    watch = _Watch(over)
     while True:
         began = time.monotonic()
-        exit_code, said = _run(argv, where, ports, connected, tell)
+        exit_code, said = _run(argv, where, ports, connected, tell, watch)
+        if watch.why:
+            return tell(f"{watch.why}: port {ports.here} is no longer forwarded")
         lasted_s = time.monotonic() - began
         if lasted_s < copying.LONG_ENOUGH_S:
             raise copying.failure("ssh", exit_code, said, where)
         tell(f"the connection broke after {lasted_s / 60:.0f} min: connecting again")
 
 
+class _Watch:
+    """Ends ssh when it is over."""
+
+    def __init__(self, over: Over) -> None:
+        self._over, self.why = over, ""
+
+    def start(self, process: subprocess.Popen[str]) -> None:
+        threading.Thread(target=self._until_over, args=(process,), daemon=True).start()
+
+    def _until_over(self, process: subprocess.Popen[str]) -> None:
+        while process.poll() is None:
+            time.sleep(POLL_S)
+            if process.poll() is None and (why := self._over()):
+                self.why = why
+                process.terminate()
+                return
+
+
 def _run(
-    argv: list[str], where: str, ports: Ports, connected: Callable[[], None], tell: Callable[[str], None]
+    argv: list[str], where: str, ports: Ports, connected: Callable[[], None], tell: Callable[[str], None], watch: _Watch
 ) -> tuple[int, list[str]]:
     said: list[str] = []
     is_reported = False
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
+        watch.start(process)
         try:
             for line in map(str.rstrip, process.stderr):
                 if line == _CONNECTED:

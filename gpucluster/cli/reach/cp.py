@@ -34,5 +34,9 @@ def command(context: CliContext, recursive: bool, words: tuple[str, ...]) -> int
     copy.check(recursive=recursive)
     copying.require("scp")
     with connection.alias(context) as alias:
-        copying.run(copying.scp_argv(alias, copy, recursive=recursive), copy.remote, tell)
+        try:
+            copying.run(copying.scp_argv(alias, copy, recursive=recursive), copy.remote, tell)
+        except KeyboardInterrupt:
+            tell(copying.left_by(copy))
+            raise
     return 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from functools import partial
+
 import click
 
 from gpucluster.cli.frame import connection
@@ -9,7 +12,9 @@ from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.following import tell
 from gpucluster.cli.frame.job_id import job_id as job_number
+from gpucluster.errors import CloudError
 from gpucluster.following import jobs
+from gpucluster.head.remote import Remote
 
 EXAMPLES = """\b
 Examples:
@@ -24,7 +29,7 @@ Examples:
 @click.option("--node", metavar="NAME", help="The port is on this node, such as train-1.  [default: the head node]")
 @click.pass_obj
 def command(context: CliContext, ports: str, job: str | None, node: str | None) -> int:
-    """Make a port of a node reachable on this machine, until you press Ctrl-C.
+    """Make a port of a node reachable on this machine, until you press Ctrl-C, or until the job of --job ends.
 
     PORT is the port on this machine, REMOTE that on the node. The default of REMOTE is PORT. Only programs on this
     machine can connect. The program on the node may listen on localhost only.
@@ -41,18 +46,31 @@ def command(context: CliContext, ports: str, job: str | None, node: str | None) 
         layout = context.layout()
         layout.partition_of(node)
         config = layout.config
-    if job:
-        with head(context) as remote:
-            node = jobs.first_node(remote, job)
-    where = node or copying.HEAD
-    with connection.alias(context, config) as alias:
+    with contextlib.ExitStack() as opened:
+        is_over: forwarding.Over = str
+        if job:
+            remote = opened.enter_context(head(context))
+            node, is_over = jobs.first_node(remote, job), partial(over, remote, job)
+        where = node or copying.HEAD
+        alias = opened.enter_context(connection.alias(context, config))
+        argv = forwarding.ssh_argv(alias, wanted, node)
         try:
-            forwarding.forward(
-                forwarding.ssh_argv(alias, wanted, node), where, wanted, lambda: _connected(wanted.here), tell
-            )
+            forwarding.forward(argv, where, wanted, lambda: _connected(wanted.here), tell, is_over)
         except KeyboardInterrupt:
             tell(f"\nport {wanted.here} is no longer forwarded")
     return 0
+
+
+def over(remote: Remote, job_id: str) -> str:
+    """Why its node is no longer the job's: another job's program may answer there. Empty if it is, or if the head node
+    does not answer."""
+    try:
+        job = jobs.find(remote, job_id)
+    except CloudError:
+        return ""
+    if job is None:
+        return f"job {job_id} has ended"
+    return "" if job.phase in ("running", "unknown") else jobs.describe(job)
 
 
 def _connected(port: int) -> None:

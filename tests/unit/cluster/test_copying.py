@@ -6,12 +6,14 @@ import os
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from plain_ssh import lead
 from ssh_head import Head, new_key, running_head
 
+from gpucluster.cli import main
 from gpucluster.cli.reach import fetch
 from gpucluster.errors import GpuClusterError, RemoteError, UsageError
 from gpucluster.head import copying
@@ -251,3 +253,43 @@ def test_a_head_that_shows_another_key(alias: Alias, head: Head, tmp_path: Path)
         RemoteError, match="the host key of the head node is not the one that it published: not connecting"
     ):
         sync(alias, f":{tmp_path}/none", f"{tmp_path}/back")
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        (["big.bin", ":data/big.bin"], ":data/big.bin"),
+        (["a/big.bin", ":"], ":big.bin"),
+        (["a/big.bin", "train-1:/scratch/"], "train-1:/scratch/big.bin"),
+        (["big.bin", ":mine"], ":mine, or :mine/big.bin if it is a folder,"),
+        (["a", "b", ":data"], "the last file in :data"),
+        ([":data/big.bin", "."], "./big.bin"),
+        ([":data/big.bin", "here/mine.bin"], "here/mine.bin"),
+        (["train-1:/scratch/big.bin", "here"], "here/big.bin"),
+    ],
+)
+def test_the_file_that_an_interrupted_copy_leaves_is_named(
+    words: list[str], left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    assert copying.left_by(Copy.parse(words)).startswith(f"{left} may be incomplete: ")
+
+
+def test_an_interrupted_cp_names_the_incomplete_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from gpucluster.cli.reach import cp
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(copying, "run", interrupted)
+    monkeypatch.setattr(copying, "require", lambda program: None)
+    monkeypatch.setattr(cp.connection, "alias", lambda context: nullcontext(Alias(tmp_path / "gpu")))
+    (tmp_path / "big.bin").touch()
+    assert main(["cp", str(tmp_path / "big.bin"), ":data/"]) == 130
+    assert list(filter(None, capsys.readouterr().err.splitlines())) == [
+        ":data/big.bin may be incomplete: run the same command again, or `gpucluster sync`, which continues",
+        "interrupted",
+    ]

@@ -10,9 +10,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from plain_ssh import lead
@@ -23,8 +24,10 @@ from gpucluster.head import forwarding
 from gpucluster.head.forwarding import Ports
 from gpucluster.head.login import Address, LoginRemote
 from gpucluster.head.openssh import Alias
+from gpucluster.head.remote import Completed
 from gpucluster.layout import Site
 from localcloud.tests.patience import wait_for
+from tests.in_process import InProcessRemote
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh") is None, reason="no OpenSSH client on this machine")
 
@@ -137,3 +140,41 @@ def test_every_shell_of_the_user_tells_that_the_port_is_there(
     forward_until_interrupted(login, ports, connected, timer)
     assert ports_taken == [True]
     assert list(work.iterdir()) == []
+
+
+def test_forwarding_ends_with_the_job_and_not_with_a_head_node_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another job's program on that node would answer next."""
+    monkeypatch.setattr(forwarding, "POLL_S", 0.05)
+    said: list[str] = []
+    answers = iter(["", "", "job 12 has ended"])
+    argv = ["sh", "-c", "echo 'gpucluster: connected' >&2; exec sleep 60"]
+    forwarding.forward(argv, "train-1", Ports(1, 2), lambda: None, said.append, lambda: next(answers))
+    assert said == ["job 12 has ended: port 1 is no longer forwarded"]
+
+
+def test_whether_the_forwarded_job_still_has_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpucluster.cli.reach import forward
+    from gpucluster.errors import RemoteError
+
+    line = "12|{}|train|1|train-1|0:04|UNLIMITED|x|x|serve|{}"
+
+    class Head(InProcessRemote):
+        answer: str | None = line.format("RUNNING", "None")
+
+        def run(self, argv: Sequence[str], **given: Any) -> Completed:
+            if self.answer is None:
+                raise RemoteError("the connection broke")
+            return Completed(0, self.answer, "")
+
+    head = Head()
+    assert forward.over(head, "12") == ""
+    head.answer = None
+    assert forward.over(head, "12") == "", "not known: the port stays"
+    head.answer = ""
+    assert forward.over(head, "12") == "job 12 has ended"
+    head.answer = line.format("COMPLETED", "None")
+    assert forward.over(head, "12") == "job 12 completed on train-1"
+    head.answer = line.format("PENDING", "BeginTime")  # it was requeued, and may get other nodes
+    assert forward.over(head, "12") == "job 12 is pending: its begin time has not come"
