@@ -119,12 +119,19 @@ def _number(text: str) -> int:
 
 def _gpus(gres: str) -> tuple[int, str]:
     """The number of GPUs and their model, from a GRES such as `gpu:8`, `gpu:h100:8(S:0-1)`,
-    `gpu:a100:4(S:0),gpu:v100:2,nvme:1` or `(null)`. The model is empty if there are several."""
+    `gpu:a100:4(S:0),gpu:v100:2,nvme:1` or `(null)`. The model is empty if there are several. Slices of GPUs (MIG), such
+    as `gpu:1g.10gb:28`, count only on nodes without whole GPUs: a job that asks for all GPUs means these."""
     bare = re.sub(r"\([^()]*\)", "", gres)
     items = [each.split(":") for each in bare.split(",") if each.split(":")[0] == "gpu"]
+    whole = [each for each in items if not (len(each) > 2 and re.search(_SLICE, each[1]))]
+    items = whole or items
     count = sum(_number(each[-1]) if len(each) > 1 else 1 for each in items)
     models = {each[1].lower() for each in items if len(each) > 2}
     return count, models.pop() if len(models) == 1 else ""
+
+
+_SLICE = r"(^|_)\d+g\.\d+gb"
+"""In the name of a MIG profile: 1g.10gb, and a100_3g.20gb with Slurm's AutoDetect=nvml (man gres.conf)."""
 
 
 def checked(facts: Facts) -> Facts:

@@ -34,7 +34,7 @@ def read(tmp_path: Path, line: str) -> JobSpec:
         ("memory: 500Mi", "500M"),
         ("memory: 16GB..", "16G"),
         ("memory: 16GB..32GB", "16G"),
-        ("memory: 1.5T", "1536G"),
+        ("memory: 0.125T", "128G"),
         ("memory: 0", "0"),
         ("mem_gb: 64", "64G"),
         ("memMB: 1024", "1G"),
