@@ -20,7 +20,7 @@ NULL = "null"
 """As in job.yaml: the key is not set, whatever the file says."""
 
 
-class _NumberOrNull(click.ParamType[Any]):
+class _NumberOrNull(click.ParamType[Any, Any]):
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
