@@ -42,7 +42,9 @@ def check(spec: JobSpec, found: Sequence[Started]) -> Iterator[Finding]:
 
 
 def _launcher(started: Started) -> str:
-    """Its name if it is a launcher."""
+    """Its name if it is a launcher that starts something."""
+    if started.words[:1] in (("--version",), ("--help",), ("-h",), ("-V",)):
+        return ""
     if started.program in _MODULES:
         return _MODULES[started.program]
     if started.by in ("module", "shell"):

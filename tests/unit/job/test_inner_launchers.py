@@ -69,6 +69,8 @@ def test_every_way_to_write_it_is_seen(command: str, inner: str) -> None:
         "bash run.sh torchrun",
         'bash -c "echo \'unfinished"',
         "accelerate env",
+        "bash -c 'mpirun --version; echo rank $RANK'",
+        "torchrun --help",
         "python -m accelerate.commands.env",
         "env",
         "nohup",
