@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from gpucluster.config.document import Finding
 from gpucluster.job.spec import JobSpec
-from gpucluster.job.started import Started
+from gpucluster.job.started import Started, commands, started
 
 _PROGRAMS = ("torchrun", "horovodrun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "srun", "deepspeed", "composer")
 _WITH_A_VERB = {"accelerate": "launch", "colossalai": "run"}
@@ -20,25 +21,49 @@ _MODULES = {
 }
 _TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
 _JOINED = "--nnodes $NUM_NODES --node-rank $NODE_RANK --master-addr $MASTER_ADDR --nproc-per-node $GPUS_PER_NODE"
+_READ_BYTES = 100_000
 _ALONE = "write only the training program"
 
 
 def check(spec: JobSpec, found: Sequence[Started]) -> Iterator[Finding]:
-    """`found`: what the command starts. If Slurm starts one rank on each node, that rank may start the others, and on
-    several nodes it must join them (`--launcher srun -- torchrun --nnodes …`)."""
+    """`found`: what the command starts."""
+    if problem := _problem(spec, found):
+        yield Finding(("command",), *problem)
+
+
+def in_scripts(spec: JobSpec, workdir: Path) -> Iterator[str]:
+    """Warnings about the shell scripts that the command runs: a line of a script may never run."""
+    for each in started(spec.command):
+        text = _shell_script(workdir / each.program, each.by == "shell") if not each.inside else ""
+        inside = [more for words in commands(text) for more in started(words)]
+        if problem := _problem(spec, inside):
+            yield f"{each.program} {problem[0]}; {problem[1]}"
+
+
+def _shell_script(path: Path, is_shell: bool) -> str:
+    """Its text; empty for any other program."""
+    try:
+        text = path.read_bytes()[:_READ_BYTES].decode(errors="replace") if path.is_file() else ""
+    except (OSError, ValueError):
+        return ""
+    return text if is_shell or re.match(r"#!\s*\S*(/env\s+(-S\s+)?)?\S*\b(ba|da|z|k)?sh\b", text) else ""
+
+
+def _problem(spec: JobSpec, found: Sequence[Started]) -> tuple[str, str] | None:
+    """If Slurm starts one rank on each node, that rank may start the others, and on several nodes it must join them
+    (`--launcher srun -- torchrun --nnodes …`)."""
     each, inner = next(((each, name) for each in found if (name := _launcher(each))), (None, ""))
     if each is None:
-        return
+        return None
     is_same = inner == spec.launcher or {inner, spec.launcher} <= set(_TORCHRUN)
     if spec.ranks_per_node > 1 or is_same:
         per_node = f"{spec.ranks_per_node} of them on each node"
         starts = f"starts {inner}, which starts ranks itself, and {spec.launcher} would start {per_node}"
-        yield Finding(("command",), starts, _hint(inner, spec.nodes))
-    elif spec.nodes > 1 and not _joins(inner, each.words, spec.env):
+        return starts, _hint(inner, spec.nodes)
+    if spec.nodes > 1 and not _joins(inner, each.words, spec.env):
         apart = f"{spec.nodes} trainings that know nothing of each other"
-        yield Finding(
-            ("command",), f"starts {inner} separately on each of {spec.nodes} nodes: {apart}", _hint(inner, spec.nodes)
-        )
+        return f"starts {inner} separately on each of {spec.nodes} nodes: {apart}", _hint(inner, spec.nodes)
+    return None
 
 
 def _launcher(started: Started) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -145,12 +146,20 @@ def _by_shell(words: Sequence[str]) -> Iterator[Started]:
     if rest and not is_text:
         yield Started(rest[0], tuple(rest[1:]), "shell")
     elif rest:
-        for command in _commands(rest[0]):
+        for command in commands(rest[0]):
             yield from (each._replace(inside=True) for each in _started(command))
 
 
+def commands(text: str) -> list[list[str]]:
+    """The simple commands of a shell's text, as far as words show them: without what only the running shell knows.
+    Those before the place where a quotation does not end."""
+    found: list[list[str]] = []
+    with contextlib.suppress(ValueError):
+        found.extend(_commands(text))
+    return found
+
+
 def _commands(text: str) -> Iterator[list[str]]:
-    """The simple commands of a shell's text, as far as words show them: without what only the running shell knows."""
     plain = re.sub(r"(^|\s)#[^\n]*", r"\1", text.replace("\\\n", " "))
     words = shlex.shlex(plain, posix=True, punctuation_chars=";&|()\n")
     words.whitespace, words.whitespace_split, words.commenters = " \t\r", True, ""

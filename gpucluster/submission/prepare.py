@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpucluster.errors import UsageError
-from gpucluster.job import JobSpec, SbatchRequest, load, program
+from gpucluster.job import JobSpec, SbatchRequest, inner_launcher, load, program
 from gpucluster.job.script import folder_name, folder_path
 from gpucluster.layout import Layout
 
@@ -121,4 +121,4 @@ def _of_files(spec: JobSpec, workdir: Path, uploaded: Sequence[Path]) -> tuple[s
         raise program.all_ignored(workdir)
     found = snapshot.leading_out(workdir)
     links = (f"the link {link} points outside the workdir: only the link is uploaded" for link in found)
-    return (*links, *program.not_sent(spec, workdir, uploaded))
+    return (*links, *program.not_sent(spec, workdir, uploaded), *inner_launcher.in_scripts(spec, workdir))

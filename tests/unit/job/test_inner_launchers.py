@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from gpucluster.config import loads
 from gpucluster.errors import JobSpecError
 from gpucluster.job import load
 from gpucluster.layout import expand
+from gpucluster.submission.prepare import prepare
 
 LAYOUT = expand(
     loads("name: T\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n")
@@ -140,3 +142,21 @@ def test_the_hint_never_makes_separate_trainings() -> None:
 )
 def test_what_only_a_shell_understands_is_refused(command: str, said: str) -> None:
     assert said in _refusal(command)
+
+
+@pytest.mark.parametrize("command", ["bash run.sh", "./run.sh", "env A=1 nohup sh ./run.sh"])
+def test_a_launcher_in_a_script_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """The script may have a way in which it does not run."""
+    monkeypatch.chdir(tmp_path)
+    text = "#!/usr/bin/env bash\n# torchrun, see the docs: it's easy\nif true; then\n  torchrun train.py\nfi\n"
+    (tmp_path / "run.sh").write_text(text)
+    job = prepare(LAYOUT, None, {"command": tuple(shlex.split(command))})
+    (warning,) = job.checked()
+    assert "run.sh starts torchrun, which starts ranks itself, and torchrun would start 4 of them" in warning
+    assert prepare(LAYOUT, None, {"command": tuple(shlex.split(command)), **SRUN}).checked() == ()
+    for harmless in ("#!/usr/bin/env bash\npython train.py\n", "#!/bin/bash\necho 'unfinished\ntorchrun train.py\n"):
+        (tmp_path / "run.sh").write_text(harmless)
+        assert job.checked() == ()
+    if command == "./run.sh":
+        (tmp_path / "run.sh").write_text("#!/usr/bin/python3\ntorchrun\n")
+        assert job.checked() == ()
