@@ -20,7 +20,7 @@ _MODULES = {
     "horovod.runner.launch": "horovodrun",
 }
 _TORCHRUN = ("torchrun", "torch.distributed.run", "torch.distributed.launch")
-_JOINED = "--nnodes $NUM_NODES --node-rank $NODE_RANK --master-addr $MASTER_ADDR --nproc-per-node $GPUS_PER_NODE"
+_JOINED = "--nnodes $NUM_NODES --node-rank $NODE_RANK --master-addr $MASTER_ADDR --master-port $MASTER_PORT"
 _READ_BYTES = 100_000
 _ALONE = "write only the training program"
 
