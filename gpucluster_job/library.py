@@ -1,7 +1,7 @@
 """Runs a module of gpucluster_train as a program: `library MODULE [WORD...]`.
 
-It uses the node's own Python, which has boto3. It removes the job's code and environment from the path, but keeps S3
-keys that the job brings.
+It uses the node's own Python, which has boto3. It removes the job's code and environment from the path, and all other
+settings of Python, but keeps S3 keys that the job brings.
 """
 
 from __future__ import annotations
@@ -20,12 +20,8 @@ def main(given: list[str]) -> int:
 
     _, module, *more = given
     python = ourselves.words("")[0]
-    environment = {
-        **os.environ,
-        **dict(assignments(f"{ourselves.folder()}/secrets.sh")),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    for name in ("PYTHONPATH", "PYTHONHOME"):
-        environment.pop(name, None)
+    given = {**os.environ, **dict(assignments(f"{ourselves.folder()}/secrets.sh"))}
+    environment = {name: value for name, value in given.items() if not name.startswith("PYTHON")}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
     os.chdir(f"{ourselves.folder()}/lib")
     os.execve(python, [python, "-s", "-m", f"gpucluster_train.{module}", *more], environment)
