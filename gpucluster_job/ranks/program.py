@@ -13,6 +13,7 @@ from typing import Any, Mapping, NoReturn
 
 from gpucluster_job.log import Splitter
 from gpucluster_job.ranks.kernel import end_with_parent, name_this_process
+from gpucluster_job.ranks.last_words import Ignored
 from gpucluster_job.wakeup import Wakeup, handle
 
 GRACE_S = 5
@@ -46,7 +47,7 @@ class Lines:
 
     def __init__(self, label: str, *, cut_after_s: float | None = None) -> None:
         self._label, self._splitter = label.encode(), Splitter()
-        self._returned = False
+        self._returned, self._ignored = False, Ignored()
         self._cut_after_s, self._cut_at = cut_after_s, 0.0
         self.last: deque[bytes] = deque(maxlen=KEPT)
 
@@ -76,7 +77,8 @@ class Lines:
             self._print(lines)
 
     def _print(self, lines: list[bytes]) -> None:
-        self.last.extend(line[:KEPT_BYTES] for line in lines if not _DUMP.match(line))
+        shown = (line[:KEPT_BYTES] for line in lines if not _DUMP.match(line))
+        self.last.extend(line for line in shown if not self._ignored.has(line))
         together = b""
         for line in lines:
             labelled = self._label + line + b"\n"
