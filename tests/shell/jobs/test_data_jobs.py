@@ -171,7 +171,7 @@ def test_the_last_job_says_which_file_stopped_a_part(images: Path, jobs: Path) -
     (images / "c1" / "4.jpg").write_bytes(b"")
     ended = run(images, 2)
     assert ended["exit_code"] == 1
-    assert ended["reason"] == f"{images}: 1 file cannot be packed:"
+    assert ended["reason"] == f"{images}: 1 file cannot be packed: c1/4.jpg: it is empty"
     assert "  c1/4.jpg: it is empty" in ended["log"]
     assert "shards are missing" in ended["log"]
 
