@@ -242,6 +242,7 @@ def _become(command: list[str], environment: dict[str, str], output: int, mask: 
 
             script = shutil.which(command[0], path=environment.get("PATH")) or command[0]
             os.execvpe("bash", ["bash", script, *command[1:]], environment)
-        missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
-        os.write(2, f"{command[0]}: {'not found' if missing else os.strerror(error.errno or 0)}\n".encode())
-        os._exit(127 if missing else 126)
+        from gpucluster_job.ranks.interpreter import why_not
+
+        os.write(2, f"{command[0]}: {why_not(command[0], environment.get('PATH'), error)}\n".encode(errors="replace"))
+        os._exit(127 if error.errno in (errno.ENOENT, errno.ENOTDIR) else 126)

@@ -496,12 +496,26 @@ def test_a_full_disk_for_the_log_does_not_fail_the_job(tmp_path):
         ("echo as a shell has it; exit 5", 0o755, 5, "as a shell has it"),
         ("echo x", 0o644, 126, "./program: Permission denied"),
         (None, 0, 127, "./program: not found"),
+        (
+            "#!/bin/bash\r\necho x\r\n", 0o755, 127,
+            "./program: its first line '#!/bin/bash\\r' names an interpreter that does not exist: its lines end with "
+            "\\r\\n as on Windows; convert it, for example with dos2unix",
+        ),
+        (
+            "#! /opt/none/python3 -u\nprint(1)\n", 0o755, 127,
+            "./program: its first line '#! /opt/none/python3 -u' names an interpreter that does not exist on this node",
+        ),
+        (
+            "#!/etc/passwd\n", 0o755, 126,
+            "./program: its first line '#!/etc/passwd' names an interpreter that cannot be executed: Permission denied",
+        ),
     ],
-)
+    ids=["no interpreter line", "not executable", "missing", "windows", "no interpreter", "no program"],
+)  # fmt: skip
 def test_a_program_that_cannot_be_executed_fails_as_in_a_shell(tmp_path, text, mode, code, reason):
     job = prepare(tmp_path, {}, {"launcher": "srun", "command": ("./program",)})
     if text:
-        (tmp_path / "job/code/program").write_text(text)
+        (tmp_path / "job/code/program").write_text(text, newline="")
         (tmp_path / "job/code/program").chmod(mode)
     process = subprocess.run(**job, timeout=60, check=False)
     _, result, log, _ = finished(process.returncode, tmp_path / "job")
