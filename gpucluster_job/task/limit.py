@@ -52,6 +52,15 @@ class Limit:
             (self._settings.folder / "run.txt").write_text(f"{words}\n", encoding="utf-8")
         return words
 
+    def tell_end(self) -> str:
+        """For the log; empty if Slurm has not said it. Short limits leave the ranks little time. Slurm rounds limits up to whole minutes
+        (--time in sbatch(1))."""
+        if not self._ends_at:
+            return ""
+        at = time.strftime("%H:%M:%S UTC", time.gmtime(self._ends_at - STOP_BEFORE_S))
+        when = f"the ranks end in {max(0.0, self._left_s()):.0f} s, at {at}"
+        return f"{when}: {STOP_BEFORE_S} s before the time limit, in whole minutes of Slurm"
+
     @property
     def has_more(self) -> bool:
         return self.run <= self._most

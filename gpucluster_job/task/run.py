@@ -34,6 +34,8 @@ class Run:
     def prepare(self) -> None:
         if self._asked.resubmit_limit:
             say(f"[launcher] this is {self._limit.tell(self._limit.run)}")
+            if said := self._limit.tell_end():
+                say(f"[launcher] {said}")
         self._state.prepare()
 
     def watch_limit(self, end_ranks: Callable[[], None]) -> Tick | None:

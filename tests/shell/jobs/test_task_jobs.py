@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -136,7 +137,7 @@ def test_a_job_continues_after_its_time_limit_until_it_completes(tmp_path):
         assert calls(tmp_path)[-2:] == ["scontrol requeue 77", "scontrol update JobId=77 StartTime=now+20"]
     assert code == 0 and restarts >= 1, log
     assert undisturbed(steps) in log
-    assert f"[launcher] this is run {restarts + 1} of at most 6" in log
+    assert f"[launcher] this is run {restarts + 1} of at most 6" in log.splitlines()
     assert (folder / "run.txt").read_text() == f"run {restarts + 1} of at most 6\n"
     assert len(calls(tmp_path)) == 2 * restarts  # Slurm starts no run after the one that succeeded
     kept = [json.loads((folder / "results" / f"{run}.json").read_text())["run"] for run in range(1, restarts + 1)]
@@ -153,6 +154,16 @@ def test_a_job_continues_only_as_often_as_allowed(tmp_path):
     assert code != 0
     assert (result["run"], calls(tmp_path)) == (2, [])
     assert "error: stopped at its time limit, in the last of its 2 runs" in log
+
+
+def test_a_job_says_when_its_ranks_end(tmp_path):
+    """Slurm rounds a limit up to whole minutes."""
+    given = job(tmp_path, {"resubmit_limit": 5}, 0, 0, time="1:20")
+    given["env"]["SLURM_JOB_END_TIME"] = str(ends_at := int(time.time()) + 120)
+    _, _, log, _ = run(given, tmp_path)
+    at = time.strftime("%H:%M:%S UTC", time.gmtime(ends_at - 30))
+    said = rf"\[launcher\] the ranks end in (8\d|90) s, at {at}: 30 s before the time limit, in whole minutes of Slurm"
+    assert re.search(f"^{said}$", log, re.MULTILINE), log
 
 
 def test_a_failed_job_is_not_continued(tmp_path):
