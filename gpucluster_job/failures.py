@@ -52,9 +52,19 @@ def record(failure: Failure) -> None:
 
 def recorded(place: str) -> list[Failure]:
     """The most likely cause first."""
+    failed = [each for each in _ended(place) if each.code]
+    return sorted(failed, key=lambda each: (each.because_of_a_peer, each.at))
+
+
+def left_early(place: str) -> list[Failure]:
+    """Ranks of an elastic job that have ended with exit code 0, the first one first."""
+    return sorted((each for each in _ended(place) if not each.code), key=lambda each: each.at)
+
+
+def _ended(place: str) -> list[Failure]:
     found = []
     for name in os.listdir(place):
         if not name.startswith("."):
             with open(f"{place}/{name}", encoding="utf-8") as file:
                 found.append(Failure(**json.load(file)))
-    return sorted(found, key=lambda each: (each.because_of_a_peer, each.at))
+    return found

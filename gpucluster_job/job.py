@@ -34,6 +34,7 @@ from gpucluster_job.preflight import broken_nodes
 from gpucluster_job.preflight.checks import Preflight
 from gpucluster_job.ram import Ram
 from gpucluster_job.ranks import rank as _rank  # noqa: F401 - compiled here once, before every rank reads it
+from gpucluster_job.roles.servers import ServerErrors
 from gpucluster_job.runner import TIMED_OUT, Runner, Stopped, ticks
 from gpucluster_job.settings import GaveUp, Settings, host_names, plural
 from gpucluster_job.task.run import Run
@@ -41,6 +42,7 @@ from gpucluster_job.wakeup import handle
 
 STOPPED = 143
 """The exit code that a shell reports for a program ended by SIGTERM."""
+MOST_LEFT = 3
 
 
 def main(words: list[str]) -> int:
@@ -61,7 +63,8 @@ class Job:
         self._log_start, self._log_place = _size(str(self._settings.log)), LogPlace(self._settings)
         self._runner = Runner()
         self._hang = Hang(self._settings, self._on_each_node, self._end_ranks)
-        self._output = LauncherOutput(self._hang.hear)
+        self._servers = ServerErrors()
+        self._output = LauncherOutput(self._hear)
         self._nodes: list[str] = []
         self._server_nodes: list[str] = []
         self._ending = Ending(code=0)
@@ -119,6 +122,11 @@ class Job:
         if not self._ending.code or ended:
             return []
         return elastic.left(self._settings, self._nodes, self._failures, self._runner)
+
+    def _hear(self, line: bytes) -> None:
+        self._hang.hear(line)
+        if self._server_nodes or self._settings.has_roles:
+            self._servers.hear(line)
 
     def _launch(self) -> int:
         assert self._preflight
@@ -182,7 +190,7 @@ class Job:
             self._ram.let_go()
         if self._ending.code:
             self._explain()
-        more = {**metrics(self._settings, self._log_start, stopped=stopped), **found}
+        more = {**metrics(self._settings, self._log_start, stopped=stopped), **found, **self._servers.result()}
         if pending := self._run.pending():
             self._write({**more, **pending})
         more.update(self._run.finish(self._ending))
@@ -228,12 +236,19 @@ class Job:
         elif not ending.reason and failed:
             first = failed[0]
             ending.code, ending.label, ending.node = first.code, first.label, first.node
-            ending.reason = first.reason
-            say(f"error: {first.who} on {first.node} exited with code {first.code}: {first.reason}")
+            ending.reason = first.reason + self._left_early()
+            say(f"error: {first.who} on {first.node} exited with code {first.code}: {ending.reason}")
             return
         elif not ending.reason:
             ending.reason = f"{self._settings.launcher} exited with code {ending.code}: {self._output.words.last}"
+            ending.reason += self._left_early()
         say(f"error: {ending.reason}")
+
+    def _left_early(self) -> str:
+        """Ranks of an elastic job that ended before the others, which then failed because of them."""
+        left = failures.left_early(self._failures) if self._failures else []
+        said = (f"{each.who} on {each.node} had exited with code 0" for each in left[:MOST_LEFT])
+        return "".join(f"; {each}" for each in said) + ("; and others" if len(left) > MOST_LEFT else "")
 
 
 def _found(node_list: str, expected: int, what: str) -> list[str]:

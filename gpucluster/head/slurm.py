@@ -90,7 +90,7 @@ PENDING_REASONS = {
     "Priority": "other jobs are ahead of it",
     "DependencyNeverSatisfied": "a job that it depends on failed: it will never start, cancel it",
     "Dependency": "it depends on a job that has not ended yet",
-    "BeginTime": "its begin time has not come",
+    "BeginTime": "its begin time, by the cluster's clock, has not come",
     "JobHeldUser": "you hold it: `gpucluster ssh -- scontrol release JOB` releases it",
     "JobHeldAdmin": "an administrator holds it",
     "launch failed requeued held": f"it failed to start, and Slurm holds it: {_RELEASED}",

@@ -38,6 +38,9 @@ def run(identity: Identity, command: list[str], *, leashed: bool = False) -> int
     if code and not program.stopped:
         short = out_of_memory_kills() > kills
         failed(identity, code, reason(code, program.last_lines(), short=short), program.ended_at)
+    elif not code and "MIN_NODES" in os.environ:
+        with suppress(OSError):  # the others may wait for it, and Horovod then ends one of them
+            record(Failure(program.ended_at, 0, identity.label, identity.node, ""))
     return code
 
 

@@ -53,8 +53,8 @@ class Limit:
         return words
 
     def tell_end(self) -> str:
-        """For the log; empty if Slurm has not said it. Short limits leave the ranks little time. Slurm rounds limits up to whole minutes
-        (--time in sbatch(1))."""
+        """For the log; empty if Slurm has not said it. A short limit leaves the ranks little time. Slurm rounds limits
+        up to whole minutes (sbatch(1), --time)."""
         if not self._ends_at:
             return ""
         at = time.strftime("%H:%M:%S UTC", time.gmtime(self._ends_at - STOP_BEFORE_S))

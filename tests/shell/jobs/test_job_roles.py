@@ -310,6 +310,15 @@ def test_a_server_that_fails_when_the_workers_have_ended_does_not_fail_the_job(t
     assert (result["exit_code"], result["failed_rank"]) == (0, None), log
 
 
+def test_an_error_that_a_server_survives_is_in_the_result(tmp_path):
+    """MXNet's servers print it, and go on without the optimizer."""
+    then = "\nif name == 'server-1':\n try: {}['My']\n except KeyError: import traceback; traceback.print_exc()\n"
+    wait = "if role == 'chief': time.sleep(2)\nelse: time.sleep(60)\n"
+    keys = {"launcher": "tensorflow-ps", "servers": {"nodes": 2}, "command": program(5, then + wait)}
+    result, log, _ = run(tmp_path, keys, CONFIG + SERVERS)
+    assert (result["exit_code"], result["server_errors"]) == (0, {"server-1": "KeyError: 'My'"}), log
+
+
 def test_a_server_of_mxnet_that_fails_ends_the_job(tmp_path):
     keys = {"launcher": "mxnet-ps", "servers": {"nodes": 2}, "command": program(4, "\n" + WAIT)}
     result, log, _ = run(tmp_path, keys, CONFIG + SERVERS, BROKEN="server-1")

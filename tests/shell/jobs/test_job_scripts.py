@@ -210,6 +210,19 @@ def test_labels_of_horovodrun_over_mpi_are_removed(tmp_path):
     assert log.splitlines() == ["[0 train-1] four", "[0 train-1] five", "[launcher] own"]
 
 
+def test_a_rank_that_left_an_elastic_job_early_is_named(tmp_path):
+    """Horovod ends another rank, which waited for it (Horovod 0.28.1, gloo_run_elastic)."""
+    job = prepare(tmp_path, {}, {"launcher": "horovodrun", "min_nodes": 1, "command": ("true",)})
+    rank = "HOROVOD_RANK=3 HOROVOD_LOCAL_RANK=1 HOROVOD_SIZE=4 HOROVOD_CROSS_RANK=1 HOROVOD_HOSTNAME=train-2"
+    ours = f"{rank} /usr/bin/python3 -IS {tmp_path}/job/lib/gpucluster_job rank bash -c 'exit 0'"
+    program = f"env {ours}; echo 'process train-2[0] exited with code 137'; exit 1"
+    (tmp_path / "stubs" / "horovodrun").write_text(f"#!/usr/bin/env bash\n{program}\n")
+    process = subprocess.run(**job, timeout=60, check=False)
+    _, result, log, _ = finished(process.returncode, tmp_path / "job")
+    ended = "horovodrun exited with code 1: process train-2[0] exited with code 137"
+    assert result["reason"] == f"{ended}; rank 3 on train-2 had exited with code 0", log
+
+
 DISCOVER = Path(__file__).resolve().parents[3] / "templates" / "job" / "discover-hosts.sh"
 
 

@@ -141,7 +141,7 @@ def test_many_jobs_are_asked_for_together(head: Head) -> None:
     assert (found["2"], found["3"]) == ([], [])
     assert head.ran == ["sh", "sinfo"]
     rows = {row["job_id"]: row["reason"] for row in jobs_verb.merged(jobs, [], found)}
-    assert rows == {"1": found["1"][0], "2": "", "3": "its begin time has not come"}
+    assert rows == {"1": found["1"][0], "2": "", "3": "its begin time, by the cluster's clock, has not come"}
     record.close()
 
 
