@@ -15,8 +15,8 @@ from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.up import deployment_of, refuse_another, stopwatch
 from gpucluster.cluster import local_cloud, register, stack
-from gpucluster.cluster.deletion import unexported
-from gpucluster.cluster.deletion.summary import what_goes_and_stays
+from gpucluster.cluster.deletion import unexported, vpc_contents
+from gpucluster.cluster.deletion.summary import network_stays, what_goes_and_stays
 from gpucluster.cluster.deployment import Deployment
 from gpucluster.config import ClusterConfig
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, CloudError, UsageError
@@ -138,6 +138,7 @@ def _take_down(
         return 0
     if stack.has_cluster(status):
         keep_data(_as_deployed(deployment, config))
+    _refuse_others(deployment, config)
     _confirm(deployment, config, yes=yes)
     protected = deployment.protected()
     if protected:
@@ -153,6 +154,13 @@ def _take_down(
     deployment.unregister()
     click.echo(f"{config.name} is deleted", err=True)
     return 0
+
+
+def _refuse_others(deployment: Deployment, config: ClusterConfig) -> None:
+    """Raises UsageError if somebody else uses the cluster's network."""
+    stays = network_stays(_as_deployed(deployment, config))
+    if found := deployment.in_the_way(network_stays=stays):
+        raise vpc_contents.refusal(found, config.name)
 
 
 def _confirm(deployment: Deployment, config: ClusterConfig, *, yes: bool) -> None:

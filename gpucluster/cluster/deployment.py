@@ -24,12 +24,17 @@ from gpucluster.cluster import (
     tagged_instances,
 )
 from gpucluster.cluster.budget_stop import BudgetStop
+from gpucluster.cluster.deletion import vpc_contents
 from gpucluster.cluster.progress import Progress, Role, Tell, as_cdk_tells, describe, with_heartbeat
 from gpucluster.cluster.replacements import Replacements
 from gpucluster.cluster.turn import Turn
 from gpucluster.errors import CloudError, DeployError
 
 HEARTBEAT_S = 5.0
+POLL_S = 5.0
+AT_ONCE = 500
+"""Instances that one call terminates, and records that one call deletes. EC2 takes up to 1,000 ids; Route 53 up to
+1,000 records with 32,000 characters of values (developer guide, Quotas, "Maximums on API requests")."""
 LastChange = tuple[str, str] | None
 OVERTAKEN = re.compile(
     r"ChangeSet \[\S+\] does not exist|ChangeSet \[\S+\] cannot be executed in its current .*"
@@ -192,11 +197,24 @@ class Deployment:
             self.let_finish()
         if self.status() is None:
             return
-        self._end_nodes()
+        own = self._belongings()
+        guardduty = vpc_contents.has_guardduty(self.clients.ec2, own)
+        self._end_nodes(head_too=guardduty)
+        if guardduty:
+            self.tell("deleting GuardDuty's endpoint and security group from the VPC, which may take ten minutes")
+            vpc_contents.delete_guardduty(self.clients.ec2, own)
         self._remove_records()
         self._budget_stop().detach()
         self.tell(f"deleting the stack {self.name}")
         self._run("destroy", inherited, "--force", again="down")
+
+    def in_the_way(self, *, network_stays: bool = False) -> list[str]:
+        """What is not the cluster's and keeps CloudFormation from deleting its network."""
+        return vpc_contents.others(self.clients.ec2, self._belongings(network_stays=network_stays))
+
+    def _belongings(self, *, network_stays: bool = False) -> vpc_contents.Belongings:
+        clients = self.clients
+        return vpc_contents.belongings(clients.cloudformation, clients.ec2, self.name, network_stays=network_stays)
 
     def _unprotect_failed_creation(self) -> None:
         """Its remains are deleted before the next attempt, which protects the stack again. Nobody has used them."""
@@ -334,6 +352,8 @@ class Deployment:
         began = progress.began and self.status()
         failure = stack.first_failure(self.clients.cloudformation, self.name) if began else None
         reason = describe(failure, self.role) if failure else cdk_failure.reason(progress.said)
+        if verb == "destroy" and self.status() and (others := self.in_the_way()):
+            reason = f"{reason}; in the way: {'; '.join(others)}"
         again = "image build" if self.role == "image" else again
         hint = f"cdk's output is in {self.log}; `gpucluster {again}` tries again"
         return DeployError(f"{self.name}: {verb} failed: {reason}", hint)
@@ -343,30 +363,34 @@ class Deployment:
         states = tagged_instances.NOT_TERMINATED
         return tagged_instances.find(self.clients.ec2, states, cluster=self.name, role=role)
 
-    def _end_nodes(self) -> None:
-        """Terminates the head node together with the compute nodes, because it would replace them."""
+    def _end_nodes(self, *, head_too: bool) -> None:
+        """Terminates the head node together with the compute nodes, because it would replace them. `head_too`: also
+        without compute nodes."""
         compute = [instance["InstanceId"] for instance in self.instances("compute")]
-        if not compute:
-            return
-        self.tell(f"terminating the head node and {' '.join(compute)}")
         head = [instance["InstanceId"] for instance in self.instances("head")]
-        self.clients.ec2.terminate_instances(InstanceIds=[*head, *compute])
+        if not compute and not (head and head_too):
+            return
+        self.tell(f"terminating the head node and {' '.join(compute) or 'no compute node'}")
+        every = [*head, *compute]
+        for start in range(0, len(every), AT_ONCE):
+            self.clients.ec2.terminate_instances(InstanceIds=every[start : start + AT_ONCE])
         while self.instances("compute"):
-            time.sleep(1)
+            time.sleep(POLL_S)
 
     def _remove_records(self) -> None:
         """Deletes the nodes' DNS records: CloudFormation cannot delete a zone that has other records than its own."""
-        zones = stack.physical_ids(self.clients.cloudformation, self.name, "AWS::Route53::HostedZone")
-        for zone in zones:
-            pages = self.clients.route53.get_paginator("list_resource_record_sets").paginate(HostedZoneId=zone)
+        route53 = self.clients.route53
+        for zone in stack.physical_ids(self.clients.cloudformation, self.name, "AWS::Route53::HostedZone"):
+            pages = route53.get_paginator("list_resource_record_sets").paginate(HostedZoneId=zone)
             changes = [
                 {"Action": "DELETE", "ResourceRecordSet": record}
                 for page in pages
                 for record in page["ResourceRecordSets"]
                 if record["Type"] == "A" and not record["Name"].startswith("head.")
             ]
-            if changes:
-                self.clients.route53.change_resource_record_sets(HostedZoneId=zone, ChangeBatch={"Changes": changes})
+            for start in range(0, len(changes), AT_ONCE):
+                batch = {"Changes": changes[start : start + AT_ONCE]}
+                route53.change_resource_record_sets(HostedZoneId=zone, ChangeBatch=batch)
 
     def _budget_stop(self) -> BudgetStop:
         clients = self.clients

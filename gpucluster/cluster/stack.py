@@ -91,16 +91,26 @@ def physical_ids(
     cloudformation: Any, name: str, resource_type: str, logical_id: str = "", *, but: str = DELETED
 ) -> list[str]:
     """`logical_id`: a prefix. `but`: a prefix of the statuses to skip; a rollback lists deleted resources."""
-    pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=name)
     return [
-        resource["PhysicalResourceId"]
-        for page in pages
-        for resource in page["StackResourceSummaries"]
-        if resource["ResourceType"] == resource_type
-        and resource["LogicalResourceId"].startswith(logical_id)
-        and resource.get("PhysicalResourceId")
-        and not resource["ResourceStatus"].startswith(but)
+        str(resource["PhysicalResourceId"])
+        for resource in _resources(cloudformation, name, but)
+        if resource["ResourceType"] == resource_type and resource["LogicalResourceId"].startswith(logical_id)
     ]
+
+
+def all_physical_ids(cloudformation: Any, name: str) -> dict[str, list[str]]:
+    """By resource type, without deleted resources."""
+    found: dict[str, list[str]] = {}
+    for resource in _resources(cloudformation, name, DELETED):
+        found.setdefault(resource["ResourceType"], []).append(resource["PhysicalResourceId"])
+    return found
+
+
+def _resources(cloudformation: Any, name: str, but: str) -> Iterator[dict[str, Any]]:
+    for page in cloudformation.get_paginator("list_stack_resources").paginate(StackName=name):
+        for resource in page["StackResourceSummaries"]:
+            if resource.get("PhysicalResourceId") and not resource["ResourceStatus"].startswith(but):
+                yield resource
 
 
 def has_cluster(stack_status: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""EFS actions that moto lacks: backup policies, and changes after creation."""
+"""EFS actions that moto lacks: backup policies, and changes after creation. A mount target uses its interface."""
 
 from __future__ import annotations
 
@@ -27,6 +27,13 @@ class Efs(EFSResponse):
         system.throughput_mode = mode
         system.provisioned_throughput_in_mibps = self._get_param("ProvisionedThroughputInMibps")
         return _json(system.info_json(), status=202)
+
+    def create_mount_target(self) -> Any:
+        answer = super().create_mount_target()
+        made = self.efs_backend.mount_targets_by_id[json.loads(answer[0])["MountTargetId"]]
+        interfaces = self.efs_backend.ec2_backend.enis
+        interfaces[made.network_interface_id].status = "in-use"
+        return answer
 
     def put_backup_policy(self) -> Answer:
         policy = self._get_param("BackupPolicy")

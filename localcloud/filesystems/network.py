@@ -32,7 +32,9 @@ def connect(ec2: Any, subnet: Any, group_ids: Sequence[str], description: str = 
     """One interface; AWS creates one for each server. It keeps subnet and groups in use until the file system is
     deleted."""
     address = subnet.get_available_subnet_ip(None)
-    return ec2.create_network_interface(subnet, address, group_ids=list(group_ids), description=description)
+    made = ec2.create_network_interface(subnet, address, group_ids=list(group_ids), description=description)
+    made.status = "in-use"
+    return made
 
 
 def disconnect(ec2: Any, interface_id: str) -> None:

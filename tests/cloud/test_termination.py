@@ -98,6 +98,7 @@ def test_a_protected_cluster_is_deleted_only_after_its_name_is_typed(guarded: Cl
         assert "termination_protection" in done.stderr
     assert guarded.protected() == (True, True, True)
 
+    named_before_anything_is_deleted(guarded)
     _spend_the_budget(guarded.cloud)
     down = guarded.gpucluster("down", typed=f"y\n{NAME}\n")
     assert down.returncode == 0, down.stderr
@@ -105,6 +106,21 @@ def test_a_protected_cluster_is_deleted_only_after_its_name_is_typed(guarded: Cl
     assert "a final snapshot of the accounting database" in down.stderr
     assert guarded.status() is None
     kept_and_removed(guarded.cloud, volume, database)
+
+
+def named_before_anything_is_deleted(guarded: Cluster) -> None:
+    """An instance of the user's own in the cluster's subnet."""
+    ec2, (head,) = guarded.cloud.client("ec2"), guarded.ids("AWS::EC2::Instance")
+    found = ec2.describe_instances(InstanceIds=[head])["Reservations"][0]["Instances"][0]
+    launch = {"ImageId": found["ImageId"], "InstanceType": "m5.large", "SubnetId": found["SubnetId"]}
+    mine = ec2.run_instances(**launch, MinCount=1, MaxCount=1)["Instances"][0]["InstanceId"]
+    done = guarded.gpucluster("down", typed=f"y\n{NAME}\n")
+    assert done.returncode == 2, done.stderr
+    (line,) = [each for each in done.stderr.splitlines() if each.startswith("error:")]
+    assert line.endswith(f"cannot be deleted while others use its network: instance {mine} in {found['SubnetId']}")
+    assert "nothing was deleted: delete or move these first" in done.stderr
+    assert guarded.protected() == (True, True, True)
+    ec2.terminate_instances(InstanceIds=[mine])
 
 
 def _spend_the_budget(cloud: Any) -> None:

@@ -28,7 +28,7 @@ def what_goes(config: ClusterConfig, *, compute_nodes: int) -> Iterator[str]:
     yield from (storage.goes() for storage in config.storage if storage.deleted_with_cluster is True)
     if config.accounting == "rds":
         yield "the accounting database on RDS"
-    network = "" if _network_stays(config) else "network, "
+    network = "" if network_stays(config) else "network, "
     yield f"its {network}security groups, roles, parameters, DNS zone, logs in CloudWatch and alarms"
 
 
@@ -44,11 +44,12 @@ def what_stays(config: ClusterConfig, *, volumes: str) -> Iterator[str]:
     if config.accounting == "rds" and head.on_delete != "delete":
         yield "a final snapshot of the accounting database"
     yield from (storage.stays() for storage in config.storage if storage.deleted_with_cluster is False)
-    if _network_stays(config):
+    if network_stays(config):
         yield "its VPC and one subnet, which FSx's network interfaces use"
     yield "CDK's own stack (CDKToolkit) with the uploaded bundles, shared by all CDK apps"
 
 
-def _network_stays(config: ClusterConfig) -> bool:
+def network_stays(config: ClusterConfig) -> bool:
+    """Whether the stack's VPC outlives it."""
     kept = any(each.deleted_with_cluster is False for each in config.lustre)
     return kept and config.network.vpc_id is None

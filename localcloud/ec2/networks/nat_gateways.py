@@ -1,4 +1,5 @@
-"""NAT gateways: on AWS their network interface is deleted with them and frees its address; in moto it stays.
+"""NAT gateways: on AWS their network interface is in use, without security groups. It is deleted with them and frees
+its address; in moto it stays.
 
 Routes to a deleted one are blackholes: https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-working-with.html.
 """
@@ -20,6 +21,14 @@ def _state(route: Route) -> str:
 
 
 class NatGatewayActions(EC2Response):
+    def create_nat_gateway(self) -> ActionResult:
+        before = set(self.ec2_backend.nat_gateways)
+        result: ActionResult = super().create_nat_gateway()
+        for made in set(self.ec2_backend.nat_gateways) - before:
+            interface = self.ec2_backend.nat_gateways[made]._eni
+            interface.status, interface._group_set = "in-use", []
+        return result
+
     def delete_nat_gateway(self) -> ActionResult:
         result: ActionResult = super().delete_nat_gateway()
         interface = self.ec2_backend.nat_gateways[self._get_param("NatGatewayId")]._eni

@@ -112,15 +112,18 @@ class VpcActions(EC2Response):
         """Gives the interfaces addresses of their subnets, and the groups: moto chooses addresses at random."""
         for interface_id in endpoint.network_interface_ids:
             self.ec2_backend.enis.pop(interface_id, None)
-        endpoint.network_interface_ids = [
+        made = [
             self.ec2_backend.create_network_interface(
                 subnet := self.ec2_backend.get_subnet(subnet_id),
                 subnet.get_available_subnet_ip(instance=None),
                 group_ids=list(endpoint.security_group_ids),
                 description=f"VPC Endpoint Interface {endpoint.id}",
-            ).id
+            )
             for subnet_id in endpoint.subnet_ids
         ]
+        for interface in made:
+            interface.status = "in-use"
+        endpoint.network_interface_ids = [interface.id for interface in made]
 
     def modify_vpc_endpoint(self) -> ActionResult:
         endpoint = self.ec2_backend.vpc_end_points.get(self._get_param("VpcEndpointId"))
