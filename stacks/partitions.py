@@ -109,7 +109,11 @@ class Partition(Construct):
         if not self.group or not self.group.ours:
             return self.group.name if self.group else None
         if self.group.name == self.name:
-            made = ec2.CfnPlacementGroup(self, "Placement", strategy="cluster", tags=self._tags("cluster"))
+            own = self._tags("cluster")
+            made = ec2.CfnPlacementGroup(self, "Placement", strategy="cluster", tags=own)
+            # A change of its tags replaces the group (its schema: Tags are create-only) while nodes are in the old one.
+            # So it never has those that a user adds to the whole stack.
+            made.add_property_override("Tags", [{"Key": tag.key, "Value": tag.value} for tag in own])
             groups[self.name] = made.ref
         return groups[self.group.name]
 

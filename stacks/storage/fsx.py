@@ -118,16 +118,21 @@ class FsxLustre(Construct):
         """Lustre logs only errors between it and S3 there.
 
         The name must have this prefix. FSx writes with its service-linked role, whose own policy has that prefix
-        (AmazonFSxServiceRolePolicy), so the group needs no policy.
+        (AmazonFSxServiceRolePolicy), so the group needs no policy. A file system that is retained logs on, so its group
+        is retained too, with a unique name: it must not be in the way of the next cluster with this name.
         """
+        unique = f"-{cdk.Fn.select(2, cdk.Fn.split('/', cdk.Stack.of(self).stack_id))}" if self._retain else ""
         group = logs.CfnLogGroup(
             self,
             "Log",
-            log_group_name=f"/aws/fsx/{self._context.config.name}{self._storage.mount}",
+            log_group_name=f"/aws/fsx/{self._context.config.name}{self._storage.mount}{unique}",
             retention_in_days=self._context.config.monitoring.log_days,
             kms_key_id=key_arn(self._context.key),
         )
-        group.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
+        if self._retain:
+            deletion.retain(group)
+        else:
+            group.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
         return group
 
     def _file_system(self) -> FileSystem:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from synthesis import ACCOUNT, lookups
 
 Template = dict[str, Any]
 
@@ -217,3 +220,21 @@ def test_outputs(template: Template) -> None:
 def test_partitions_may_have_the_names_of_other_parts(template_of: Callable[[str], Template]) -> None:
     text = cluster().replace("name: train", "name: home")
     assert parameter(template_of(text), "partitions/home")
+
+
+def test_a_users_tags_do_not_replace_placement_groups() -> None:
+    """CloudFormation's schema of AWS::EC2::PlacementGroup: Tags are create-only, so a new tag replaces the group."""
+    from gpucluster import config
+    from stacks.cluster import GpuCluster, cdk
+
+    loaded = config.loads(cluster())
+    with TemporaryDirectory() as folder:
+        app = cdk.App(context=lookups(loaded.region), outdir=folder)
+        stack = GpuCluster(app, loaded.name, config=loaded, account=ACCOUNT)
+        cdk.Tags.of(stack).add("team", "vision")
+        app.synth()
+        template = json.loads(Path(folder, f"{loaded.name}.template.json").read_text())
+    (group,) = properties(template, "AWS::EC2::PlacementGroup")
+    assert group["Tags"] == [{"Key": "gpucluster:cluster", "Value": loaded.name}]
+    vpc = next(iter(properties(template, "AWS::EC2::VPC")))
+    assert {"Key": "team", "Value": "vision"} in vpc["Tags"], "other resources have it"

@@ -257,6 +257,24 @@ def test_fsx_logs_errors_with_s3(stored: Template, lustre: Template) -> None:
     assert not [id_ for id_, _ in of_type(lustre, "AWS::Logs::LogGroup") if id_.startswith("Storage")]
 
 
+def test_a_retained_file_system_keeps_its_log(template_of: Callable[[str], Template]) -> None:
+    """Under a name that the next cluster of this name does not use: CloudFormation fails if a group exists already."""
+    text = """
+name: Stored
+region: us-east-1
+partitions: [{name: a, instance_types: [g5.xlarge], max_nodes: 1}]
+storage:
+  - {mount: /fsx, type: fsx-lustre, on_delete: retain, data_repositories: [{path: /a, s3: "s3://my-bucket/a"}]}
+"""
+    kept = template_of(text)
+    (group,) = [found for id_, found in of_type(kept, "AWS::Logs::LogGroup") if id_.startswith("StorageFsx")]
+    assert (group["DeletionPolicy"], group["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+    name = json.dumps(group["Properties"]["LogGroupName"])
+    assert "/aws/fsx/Stored/fsx-" in name and "AWS::StackId" in name
+    configuration = lustre_at(kept, "Fsx")["Properties"]["LustreConfiguration"]["LogConfiguration"]
+    assert "AWS::StackId" in json.dumps(configuration["Destination"])
+
+
 def test_efs_is_mounted_by_nodes_over_tls_alone(stored: Template) -> None:
     system = one(stored, "AWS::EFS::FileSystem", "StorageEfs")
     properties = system["Properties"]
