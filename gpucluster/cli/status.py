@@ -57,6 +57,7 @@ def _nothing(cluster: str) -> Report:
         "volume": "",
         "accounts": "",
         "clock": "",
+        "changing": "",
     }
 
 
@@ -75,11 +76,13 @@ def at(context: CliContext, chosen: Context, *, with_topology: bool = False) -> 
 
 def gather(context: CliContext, config: ClusterConfig, *, with_topology: bool = False) -> Report:
     """Everything that can be found out; `problem` is the error that ended it."""
-    from gpucluster.cluster import aws, data_volume, stack
+    from gpucluster.cluster import aws, data_volume, local_cloud, stack
+    from gpucluster.cluster.turn import Turn
     from gpucluster.head.remote import SshRemote
 
     cloud = aws.connect(config, context.config_path)
     report = _nothing(config.name) | {"region": config.region, "stack": cloud.stack_status()}
+    report["changing"] = Turn(local_cloud.state_folder(context.config_path), config.name).holder()
     try:
         found = cloud.head()
         report["head"] = {"instance_id": found.instance_id, "state": found.state, "private_ip": found.private_ip}
@@ -151,6 +154,8 @@ def lines(report: Report) -> Iterator[str]:
         yield f"context {report['cluster']} at {login}" + (", Slurm is up" if report["slurm"] else "")
     else:
         yield f"cluster {report['cluster']} in {report['region']}: stack {report['stack'] or 'does not exist'}"
+    if who := report.get("changing"):
+        yield f"{who} is changing it now"
     if found := report["head"]:
         yield f"head {found['instance_id']} {found['state']} at {found['private_ip']}" + (
             ", Slurm is up" if report["slurm"] else ""

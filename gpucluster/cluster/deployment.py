@@ -80,7 +80,7 @@ class Deployment:
 
     @cached_property
     def _turn(self) -> Turn:
-        return Turn(self.state_folder / f"{self.name}.lock")
+        return Turn(self.state_folder, self.name)
 
     @property
     def log(self) -> Path:

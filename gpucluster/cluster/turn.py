@@ -19,8 +19,8 @@ POLL_S = 0.5
 class Turn:
     """The lock of one cluster."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self, state_folder: Path, cluster: str) -> None:
+        self._file = state_folder / f"{cluster}.lock"
         self._descriptor: int | None = None
 
     @property
@@ -33,6 +33,17 @@ class Turn:
         if self._descriptor is not None:
             os.truncate(self._descriptor, 0)
             os.pwrite(self._descriptor, who.encode(), 0)
+
+    def holder(self) -> str:
+        """Who is changing the cluster; empty if nobody of this folder is."""
+        try:
+            descriptor = os.open(self._file, os.O_RDWR)
+        except OSError:  # nobody has taken it before, or the folder is another user's
+            return ""
+        try:
+            return "" if _locked(descriptor) else _read(descriptor)
+        finally:
+            os.close(descriptor)
 
     @contextmanager
     def taken(self, verb: str, tell: Callable[[str], None]) -> Iterator[None]:
@@ -50,11 +61,15 @@ class Turn:
     def _wait(self, descriptor: int, tell: Callable[[str], None]) -> None:
         told = ""
         while not _locked(descriptor):
-            who = os.pread(descriptor, 1000, 0).decode(errors="replace") or "another run"
+            who = _read(descriptor)
             if who != told:
                 tell(f"{who} is changing this cluster: waiting until it ends")
                 told = who
             time.sleep(POLL_S)
+
+
+def _read(descriptor: int) -> str:
+    return os.pread(descriptor, 1000, 0).decode(errors="replace") or "another run"
 
 
 def _locked(descriptor: int) -> bool:

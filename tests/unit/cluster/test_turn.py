@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ KILLED = """
 import subprocess, sys, time
 from pathlib import Path
 from gpucluster.cluster.turn import Turn
-turn = Turn(Path(sys.argv[1]))
+turn = Turn(Path(sys.argv[1]), "A")
 with turn.taken("up", print):
     child = subprocess.Popen(["sleep", "600"], pass_fds=turn.inherited, start_new_session=True)
     turn.says(f"`gpucluster up` with the CDK command line (process {child.pid})")
@@ -26,8 +27,9 @@ with turn.taken("up", print):
 
 
 def test_a_second_run_waits_and_says_for_whom(tmp_path: Path) -> None:
-    file, said, order = tmp_path / "a" / "A.lock", list[str](), list[str]()
-    first, second = Turn(file), Turn(file)
+    said, order = list[str](), list[str]()
+    first, second = Turn(tmp_path / "a", "A"), Turn(tmp_path / "a", "A")
+    assert first.holder() == ""
 
     def run() -> None:
         with second.taken("down", said.append):
@@ -37,15 +39,17 @@ def test_a_second_run_waits_and_says_for_whom(tmp_path: Path) -> None:
         waiting = threading.Thread(target=run)
         waiting.start()
         wait_for("the second run waits", lambda: said, 30, 0.1)
+        assert Turn(tmp_path / "a", "A").holder() == f"`gpucluster up` (process {os.getpid()})"
+        assert Turn(tmp_path / "a", "Other").holder() == ""
         order.append("first")
     waiting.join(timeout=30)
-    assert order == ["first", "second"]
+    assert order == ["first", "second"] and first.holder() == ""
     assert len(said) == 1 and said[0].startswith("`gpucluster up` (process ") and "waiting until it ends" in said[0]
 
 
 def test_the_lock_of_a_killed_run_is_held_by_the_program_that_it_started(tmp_path: Path) -> None:
-    file, said = tmp_path / "A.lock", list[str]()
-    argv = [sys.executable, "-c", KILLED, str(file)]
+    said = list[str]()
+    argv = [sys.executable, "-c", KILLED, str(tmp_path)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as killed:
         assert killed.stdout is not None
         child = int(killed.stdout.readline())
@@ -56,7 +60,7 @@ def test_the_lock_of_a_killed_run_is_held_by_the_program_that_it_started(tmp_pat
         subprocess.run(["kill", str(child)], check=True)
 
     began = time.monotonic()
-    with Turn(file).taken("up", tell):
+    with Turn(tmp_path, "A").taken("up", tell):
         who = f"`gpucluster up` with the CDK command line (process {child})"
         assert said == [f"{who} is changing this cluster: waiting until it ends"]
     assert time.monotonic() - began < 60
