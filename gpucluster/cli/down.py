@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -60,7 +60,10 @@ def command(context: CliContext, yes: bool, export: bool, discard: bool) -> int:
                 yes=yes,
                 keep_data=_keeper(context, export, discard),
                 end_lustre=_ender(context, deployment, discard),
+                others=refuse_another(context.config_path, config),
             )
+            if exit_code == 0:
+                deployment.unregister()
     if record and exit_code == 0:
         _end_local_cloud(context.config_path, config, record)
     return _gone(config) if exit_code == 0 else exit_code
@@ -123,8 +126,9 @@ def _take_down(
     yes: bool,
     keep_data: Callable[[ClusterConfig], None],
     end_lustre: Callable[[ClusterConfig], None],
+    others: Sequence[register.Entry] = (),
 ) -> int:
-    others = refuse_another(deployment.config_file, config)
+    """`others`: the clusters that the file created under another name."""
     status = deployment.status()
     if status is None and others:
         raise UsageError(
@@ -133,7 +137,6 @@ def _take_down(
             f"set name: {others[-1].name} and region: {others[-1].region} to delete that cluster",
         )
     if status is None:
-        deployment.unregister()
         click.echo(f"nothing to delete: there is no stack {config.name} in {config.region}", err=True)
         return 0
     if stack.has_cluster(status):
@@ -151,7 +154,6 @@ def _take_down(
         deployment.down(os.environ)
     except KeyboardInterrupt:
         return _interrupted(deployment)
-    deployment.unregister()
     click.echo(f"{config.name} is deleted", err=True)
     return 0
 

@@ -38,11 +38,20 @@ def command(context: CliContext, as_json: bool, with_topology: bool) -> int:
     if chosen:
         report = at(context, chosen, with_topology=with_topology)
     else:
-        report = gather(context, context.load(), with_topology=with_topology)
+        config = context.load()
+        report = gather(context, config, with_topology=with_topology) | {"changing": _changing(context, config)}
     click.echo(json.dumps(report) if as_json else "\n".join(lines(report)))
     if report["problem"]:
         raise CloudError(report["problem"], report["hint"])
     return 0
+
+
+def _changing(context: CliContext, config: ClusterConfig) -> str:
+    """The run of this folder that is changing the cluster; usually empty."""
+    from gpucluster.cluster import local_cloud
+    from gpucluster.cluster.turn import Turn
+
+    return Turn(local_cloud.state_folder(context.config_path), config.name).holder()
 
 
 def _nothing(cluster: str) -> Report:
@@ -76,13 +85,11 @@ def at(context: CliContext, chosen: Context, *, with_topology: bool = False) -> 
 
 def gather(context: CliContext, config: ClusterConfig, *, with_topology: bool = False) -> Report:
     """Everything that can be found out; `problem` is the error that ended it."""
-    from gpucluster.cluster import aws, data_volume, local_cloud, stack
-    from gpucluster.cluster.turn import Turn
+    from gpucluster.cluster import aws, data_volume, stack
     from gpucluster.head.remote import SshRemote
 
     cloud = aws.connect(config, context.config_path)
     report = _nothing(config.name) | {"region": config.region, "stack": cloud.stack_status()}
-    report["changing"] = Turn(local_cloud.state_folder(context.config_path), config.name).holder()
     try:
         found = cloud.head()
         report["head"] = {"instance_id": found.instance_id, "state": found.state, "private_ip": found.private_ip}
