@@ -12,7 +12,7 @@ import pytest
 
 from gpucluster.cluster import cdk_failure
 
-RECORDED = Path(__file__).resolve().parents[2] / "data" / "cdk"
+RECORDED = Path(__file__).resolve().parents[3] / "data" / "cdk"
 ROLES = ", ".join(f"cdk-hnb659fds-{role}-role-123456789012-us-east-1" for role in ("file-publishing", "deploy"))
 BUCKET = "arn:aws:s3:::cdk-hnb659fds-assets-123456789012-us-east-1"
 FILE = "003ba0ea89ddd82041c360d2da2fc8bf00820039db3107ae434fb18f78a8fe03.json"
