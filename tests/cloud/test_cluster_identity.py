@@ -78,6 +78,14 @@ def test_credentials_of_another_account_are_refused(file: Path, verb: str) -> No
     assert "AWS_PROFILE" in refused
 
 
+def test_a_local_cluster_does_not_hide_the_one_on_aws(file: Path) -> None:
+    register.remove(file, name="Alpha", region="us-east-1", account=ACCOUNT)
+    register.add(file, name="Alpha", region="us-east-1", account="999999999999")
+    local_cloud.record_path(file, "Alpha").unlink()
+    assert "created Alpha in us-east-1, account 999999999999" in said(file, "up", "--local", "--yes", code=2)
+    assert local_cloud.read(file, "Alpha") is None
+
+
 def test_a_cluster_that_was_deleted_in_another_way_is_forgotten(file: Path, control_plane: Any) -> None:
     control_plane.client("cloudformation").delete_stack(StackName="Alpha")
     control_plane.client("cloudformation").get_waiter("stack_delete_complete").wait(StackName="Alpha")

@@ -151,7 +151,7 @@ def test_version() -> None:
     assert (done.returncode, done.stdout.startswith("gpucluster ")) == (0, True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ctrl_c_says_so_and_exits_with_130(tmp_path: Path, number: signal.Signals) -> None:
     """A real signal in a real process: a named pipe as the file holds `validate` while it reads."""
     pipe = tmp_path / "cluster.yaml"
