@@ -21,9 +21,6 @@ _OPTIONS = ("--index-url", "-i", "--extra-index-url", "--find-links", "-f", "--n
 """The options of a requirements file that choose where packages come from."""
 _COMMENT = re.compile(r"(^|\s+)#.*$")
 
-_BUILT = r"@\s*file:///(croot|work|tmp/build|private|Users|[A-Z]:|opt/conda/conda-bld|home/conda/feedstock_root)/"
-"""What `pip freeze` prints for packages of conda (conda issue 11580), and paths of macOS and Windows."""
-
 
 @dataclass(frozen=True)
 class Line:
@@ -113,16 +110,6 @@ def _allowed(line: Line) -> Line:
         raise UsageError(
             f"{line.place}: {line.text}: editable installs are not supported",
             "use a line of setup instead, such as: setup: [pip install -e .]",
-        )
-    if re.search(_BUILT, line.text):
-        raise UsageError(
-            f"{line.place}: {line.text}: names a file of the machine that built the package",
-            "write the version instead, such as numpy==2.1.0; `pip list --format=freeze` lists versions",
-        )
-    if found := re.search(r"\$\{[A-Z0-9_]+\}", line.text):
-        raise UsageError(
-            f"{line.place}: {line.text}: pip runs on the head node, where {found[0]} is not set",
-            "put the index with its password into ~/.config/pip/pip.conf there, see docs/jobs.md",
         )
     if line.option and option not in (*_OPTIONS, "-r", "--requirement"):
         known = ", ".join(each for each in _OPTIONS if each.startswith("--"))
