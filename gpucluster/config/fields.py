@@ -232,14 +232,17 @@ Image = Annotated[
 ]
 
 
-def _no_boolean(own: str) -> BeforeValidator:
-    """For placement_group: in quotes, `false` would be a group's name."""
+def _one_word(own: str) -> BeforeValidator:
+    """For placement_group: in quotes, `false` would be a group's name. ParallelCluster has a section with enabled."""
 
     def check(value: Any) -> Any:
         if value is None or isinstance(value, bool):
             got = "nothing" if value is None else str(value).lower()
             message = f"must be {own}, none or the name of a placement group, got {got}"
             raise refuse(message, f"write {own if value else 'none'}")
+        if isinstance(value, (dict, list)):
+            message = f"must be {own}, none or the name of a placement group, not a section or a list"
+            raise refuse(message, f"write it as one word: placement_group: {own}")
         return value
 
     return BeforeValidator(check)
@@ -247,7 +250,7 @@ def _no_boolean(own: str) -> BeforeValidator:
 
 PlacementGroup = Annotated[
     str,
-    _no_boolean("cluster"),
+    _one_word("cluster"),
     form(
         "placement-group-form",
         PLACEMENT,
@@ -260,7 +263,7 @@ PlacementGroup = Annotated[
 ]
 ServersPlacementGroup = Annotated[
     str,
-    _no_boolean("shared"),
+    _one_word("shared"),
     form(
         "servers-group-form",
         PLACEMENT,

@@ -212,3 +212,10 @@ def test_a_boolean_is_no_placement_group(value: str, hint: str) -> None:
     assert [(problem.message, problem.hint) for problem in caught.value.problems] == [
         (f"must be cluster, none or the name of a placement group, got {'nothing' if value == 'null' else value}", hint)
     ]
+
+
+def test_a_section_is_no_placement_group() -> None:
+    with pytest.raises(ConfigError) as caught:
+        loads(BASE.replace("max_nodes: 8", "max_nodes: 8, placement_group: {enabled: false}"))
+    (problem,) = caught.value.problems
+    assert problem.message == "must be cluster, none or the name of a placement group, not a section or a list"
