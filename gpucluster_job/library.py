@@ -20,8 +20,8 @@ def main(given: list[str]) -> int:
 
     _, module, *more = given
     python = ourselves.words("")[0]
-    given = {**os.environ, **dict(assignments(f"{ourselves.folder()}/secrets.sh"))}
-    environment = {name: value for name, value in given.items() if not name.startswith("PYTHON")}
+    all_of_it = {**os.environ, **dict(assignments(f"{ourselves.folder()}/secrets.sh"))}
+    environment = {name: value for name, value in all_of_it.items() if not name.startswith("PYTHON")}
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     os.chdir(f"{ourselves.folder()}/lib")
     os.execve(python, [python, "-s", "-m", f"gpucluster_train.{module}", *more], environment)
