@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 
+import pytest
 from bed import ROOT, Bed
 
 sys.path.insert(0, str(ROOT / "tests" / "cluster" / "programs"))
@@ -19,6 +20,9 @@ SUBJECTS = [
     "gpucluster_job/task/*",
     "gpucluster_job/job.py",
     "gpucluster_job/runner.py",
+    "gpucluster_job/ranks/end.py",
+    "gpucluster_job/ranks/program.py",
+    "gpucluster_job/ranks/signals.py",
     "gpucluster/job/task.py",
     "gpucluster/submission/task.py",
     "tests/cluster/programs/descend.py",
@@ -51,3 +55,28 @@ def test_a_job_goes_on_after_its_time_limit_until_it_is_done(cluster: Bed) -> No
     kept = cluster.ssh("cat", f"{job.last['folder']}/results/1.json")
     assert json.loads(kept)["reason"] == "stopped at its time limit"
     assert not any("warning: scontrol" in line for line in job.log)  # the next run's begin time, which Slurm took
+
+
+SAVES = """
+import os, signal, sys, time
+def save(number, frame):
+    print("saving", flush=True)
+    time.sleep(0 if os.environ["RANK"] == "0" else 3)
+    print("saved", flush=True)
+    sys.exit(143)
+signal.signal(signal.SIGTERM, save)
+while True: time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
+def test_all_ranks_have_time_to_save_before_the_limit(cluster: Bed, launcher: str) -> None:
+    """srun answers SIGTERM with SIGKILL for its tasks. The first rank ends at once."""
+    job = cluster.submit(
+        "--nodes", "2", "--gpus-per-node", "2", "--launcher", launcher, "--preflight", "off", "--framework", "torch",
+        "--name", f"saves-{launcher}", "--time", "1", "--resubmit", "until-done", "--resubmit-limit", "1", "--follow",
+        "--", "python", "-c", SAVES, timeout_s=600,
+    )  # fmt: skip
+    saved = [line for line in job.log if line.endswith("] saved")]
+    assert len(saved) == 2 * 4, job.log  # in each of its two runs
+    assert job.result["reason"] == "stopped at its time limit, in the last of its 2 runs"
