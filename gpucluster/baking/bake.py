@@ -90,7 +90,8 @@ def wait_for(ec2: Any, image_id: str) -> None:
     """Raises CloudError if the image ends in another state than available."""
     hint, deadline = "`gpucluster image list` shows it", time.monotonic() + PATIENCE_S
     while True:
-        (image,) = ec2.describe_images(ImageIds=[image_id])["Images"] or ({"State": "gone"},)
+        found: list[dict[str, Any]] = ec2.describe_images(ImageIds=[image_id])["Images"]
+        image: dict[str, Any] = found[0] if found else {"State": "gone"}
         if image["State"] == "available":
             return
         if image["State"] not in UNFINISHED:
