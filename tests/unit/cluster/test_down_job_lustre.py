@@ -41,6 +41,9 @@ class Deployment:
     def protected(self) -> bool:
         return self._protected
 
+    def in_the_way(self, *, network_stays: bool) -> list[str]:
+        return []
+
     def lift_protection(self) -> None:
         self.did.append("unprotected")
 
