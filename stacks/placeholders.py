@@ -7,7 +7,8 @@ from gpucluster.config import ClusterConfig
 from gpucluster.config.checks.online.images import PUBLIC_PARAMETERS
 
 NO_ACCOUNT = "no-credentials"
-"""CDK's own error about a deployment shows it: `Need to perform AWS calls for account no-credentials, but …`."""
+"""CDK's own error about a deployment shows it: `Need to perform AWS calls for account no-credentials, but …`. In a
+checkout CDK also warns that it has no 12 digits (CloudFormation-Validate::W9012), and writes the template."""
 IMAGE = "ami-00000000000000000"
 NOTE = "no AWS credentials: zones and images in the template are placeholders; `cdk deploy` needs credentials"
 

@@ -38,7 +38,7 @@ AT_ONCE = 500
 LastChange = tuple[str, str] | None
 OVERTAKEN = re.compile(
     r"ChangeSet \[\S+\] does not exist|ChangeSet \[\S+\] cannot be executed in its current .*"
-    r"|An operation on this ChangeSet is currently in progress|is in \w+ state and can ?not be updated"
+    r"|An operation on this ChangeSet is currently in progress|is in \w+_IN_PROGRESS state and can ?not be updated"
 )
 """What CloudFormation answers if another operation has begun: aws-cdk issues 14350 and 26182, amazon-chime-sdk-js issue
 1089, aws-dotnet-deploy issue 689."""
