@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -24,17 +23,13 @@ from gpucluster.cluster import (
     tagged_instances,
 )
 from gpucluster.cluster.budget_stop import BudgetStop
-from gpucluster.cluster.deletion import vpc_contents
+from gpucluster.cluster.deletion import every_node, vpc_contents
 from gpucluster.cluster.progress import Progress, Role, Tell, as_cdk_tells, describe, with_heartbeat
 from gpucluster.cluster.replacements import Replacements
 from gpucluster.cluster.turn import Turn
 from gpucluster.errors import CloudError, DeployError
 
 HEARTBEAT_S = 5.0
-POLL_S = 5.0
-AT_ONCE = 500
-"""Instances that one call terminates, and records that one call deletes. EC2 takes up to 1,000 ids; Route 53 up to
-1,000 records with 32,000 characters of values (developer guide, Quotas, "Maximums on API requests")."""
 LastChange = tuple[str, str] | None
 OVERTAKEN = re.compile(
     r"ChangeSet \[\S+\] does not exist|ChangeSet \[\S+\] cannot be executed in its current .*"
@@ -199,11 +194,11 @@ class Deployment:
             return
         own = self._belongings()
         guardduty = vpc_contents.has_guardduty(self.clients.ec2, own)
-        self._end_nodes(head_too=guardduty)
+        every_node.end(self.clients.ec2, self.name, self.tell, head_too=guardduty)
         if guardduty:
             self.tell("deleting GuardDuty's endpoint and security group from the VPC, which may take ten minutes")
             vpc_contents.delete_guardduty(self.clients.ec2, own)
-        self._remove_records()
+        every_node.remove_records(self.clients.cloudformation, self.clients.route53, self.name)
         self._budget_stop().detach()
         self.tell(f"deleting the stack {self.name}")
         self._run("destroy", inherited, "--force", again="down")
@@ -362,35 +357,6 @@ class Deployment:
         """The cluster's instances that are not terminated. `role`: head, compute or image."""
         states = tagged_instances.NOT_TERMINATED
         return tagged_instances.find(self.clients.ec2, states, cluster=self.name, role=role)
-
-    def _end_nodes(self, *, head_too: bool) -> None:
-        """Terminates the head node together with the compute nodes, because it would replace them. `head_too`: also
-        without compute nodes."""
-        compute = [instance["InstanceId"] for instance in self.instances("compute")]
-        head = [instance["InstanceId"] for instance in self.instances("head")]
-        if not compute and not (head and head_too):
-            return
-        self.tell(f"terminating the head node and {' '.join(compute) or 'no compute node'}")
-        every = [*head, *compute]
-        for start in range(0, len(every), AT_ONCE):
-            self.clients.ec2.terminate_instances(InstanceIds=every[start : start + AT_ONCE])
-        while self.instances("compute"):
-            time.sleep(POLL_S)
-
-    def _remove_records(self) -> None:
-        """Deletes the nodes' DNS records: CloudFormation cannot delete a zone that has other records than its own."""
-        route53 = self.clients.route53
-        for zone in stack.physical_ids(self.clients.cloudformation, self.name, "AWS::Route53::HostedZone"):
-            pages = route53.get_paginator("list_resource_record_sets").paginate(HostedZoneId=zone)
-            changes = [
-                {"Action": "DELETE", "ResourceRecordSet": record}
-                for page in pages
-                for record in page["ResourceRecordSets"]
-                if record["Type"] == "A" and not record["Name"].startswith("head.")
-            ]
-            for start in range(0, len(changes), AT_ONCE):
-                batch = {"Changes": changes[start : start + AT_ONCE]}
-                route53.change_resource_record_sets(HostedZoneId=zone, ChangeBatch=batch)
 
     def _budget_stop(self) -> BudgetStop:
         clients = self.clients

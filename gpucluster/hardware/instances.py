@@ -184,10 +184,6 @@ m6a.24xlarge         96         384     0  -            0    0   1x15        0
 m6a.32xlarge        128         512     0  -            0    0   1x15        0
 m6a.48xlarge        192         768     0  -            0    1   1x15        0
 m6a.metal           192         768     0  -            0    1   1x15        0
-t2.medium             2           4     0  -            0    0    1x3        0
-t2.large              2           8     0  -            0    0    1x3        0
-t2.xlarge             4          16     0  -            0    0    1x3        0
-t2.2xlarge            8          32     0  -            0    0    1x3        0
 t3.medium             2           4     0  -            0    0    1x3        0
 t3.large              2           8     0  -            0    0    1x3        0
 t3.xlarge             4          16     0  -            0    0    1x4        0

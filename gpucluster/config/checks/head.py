@@ -8,7 +8,7 @@ from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("Head node")
 
-XEN_FAMILIES = ("m4.", "p3.", "t2.")
+XEN_FAMILIES = ("m4.", "p3.")
 """The Xen families in the instance table; p3dn is on Nitro."""
 
 MOST_SNAPSHOTS = 1000

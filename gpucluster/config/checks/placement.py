@@ -10,7 +10,7 @@ from gpucluster.meant import near
 
 validator = Validators("Placement groups")
 
-BURSTABLE = ("t2.", "t3.", "t3a.")
+BURSTABLE = ("t3.", "t3a.")
 """The burstable families in the instance table."""
 OTHER_STRATEGIES = ("spread", "partition", "precision-time")
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import boto3
 import pytest
 from botocore.stub import ANY, Stubber
 
-from gpucluster.cluster import deployment
+from gpucluster.cluster.deletion import every_node
 
 COUNT = 1200
 NODES = [{"InstanceId": f"i-{number:017x}", "State": {"Name": "running"}} for number in range(COUNT)]
@@ -22,18 +20,12 @@ def client(service: str) -> Any:
     return boto3.client(service, "us-east-1", aws_access_key_id="k", aws_secret_access_key="s")
 
 
-def deployed(**clients: Any) -> deployment.Deployment:
-    others = {name: None for name in ("budgets", "fsx", "iam", "rds", "sts")}
-    made: Any = SimpleNamespace(**(others | clients))
-    return deployment.Deployment("Big", "us-east-1", Path("c.yaml"), Path("."), {}, made, lambda line: None)
-
-
 def found(stub: Stubber, *instances: dict[str, Any]) -> None:
     stub.add_response("describe_instances", {"Reservations": [{"Instances": list(instances)}]}, {"Filters": ANY})
 
 
 def test_instances_are_terminated_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deployment, "POLL_S", 0.0)
+    monkeypatch.setattr(every_node, "POLL_S", 0.0)
     ec2 = client("ec2")
     with Stubber(ec2) as stub:
         found(stub, *NODES)
@@ -43,7 +35,7 @@ def test_instances_are_terminated_in_batches(monkeypatch: pytest.MonkeyPatch) ->
             stub.add_response("terminate_instances", {}, {"InstanceIds": every[start : start + 500]})
         found(stub, NODES[0])
         found(stub)
-        deployed(ec2=ec2)._end_nodes(head_too=False)
+        every_node.end(ec2, "Big", lambda line: None, head_too=False)
         stub.assert_no_pending_responses()
 
 
@@ -69,5 +61,5 @@ def test_records_are_deleted_in_batches() -> None:
                 {"ChangeInfo": info},
                 {"HostedZoneId": ZONE, "ChangeBatch": {"Changes": changes}},
             )
-        deployed(cloudformation=cloudformation, route53=route53)._remove_records()
+        every_node.remove_records(cloudformation, route53, "Big")
         zones.assert_no_pending_responses()

@@ -80,8 +80,10 @@ def node_lines(text: str) -> dict[str, str]:
 
 
 def cluster(*types: str) -> str:
-    """With an image of its own, because the default one has no driver for P3."""
-    partition = f"{{name: train, instance_types: [{', '.join(types)}], max_nodes: 2, image: ami-0123456789abcdef0}}"
+    """With an image of its own, because the default one has no driver for P3. Without a placement group, because EC2
+    takes no burstable types into one."""
+    own = "image: ami-0123456789abcdef0, placement_group: none"
+    partition = f"{{name: train, instance_types: [{', '.join(types)}], max_nodes: 2, {own}}}"
     return f"name: c\nregion: us-east-1\npartitions:\n  - {partition}\n"
 
 

@@ -34,7 +34,7 @@ def test_arm_is_the_reason_of_exactly_the_types_with_arm() -> None:
 
 
 @pytest.mark.parametrize(
-    "family", ["c5", "c5a", "c5n", "c6a", "c6i", "c7i", "m5", "m6a", "m6i", "m7i", "r5", "r6i", "t2", "t3", "t3a"]
+    "family", ["c5", "c5a", "c5n", "c6a", "c6i", "c7i", "m5", "m6a", "m6i", "m7i", "r5", "r6i", "t3", "t3a"]
 )
 def test_common_families_of_head_nodes_are_supported(family: str) -> None:
     assert f"{family}.xlarge" in INSTANCE_TYPES
