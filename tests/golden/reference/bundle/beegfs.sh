@@ -37,15 +37,8 @@ FOLDER=${FOLDER:-$(if [ "$ROLE" = head ]; then echo /home/gpucluster/beegfs-mana
 readonly ROLE GENERATION MANAGEMENT NUMBER FOLDER
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
-export AWS_DEFAULT_REGION=$REGION
-# The machine's own environment, which sudo drops.
-set -a
-# shellcheck source=/dev/null
-if [ -e /etc/environment ]; then source /etc/environment; fi
-set +a
-export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
 
-for library in runner files services aws_api parameters apt this_partition nvidia kernel beegfs_services; do
+for library in runner machine_environment files services aws_api parameters apt this_partition nvidia kernel beegfs_services; do
     source "$BUNDLE/lib/$library.sh"
 done
 
@@ -54,6 +47,10 @@ report_failure() {
     local reason=${1#*: }
     echo "${reason% (log *}" >&2
 }
+
+machine_environment
+export AWS_DEFAULT_REGION=$REGION
+export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
 
 case ${1-} in
 install)

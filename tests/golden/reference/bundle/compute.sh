@@ -7,23 +7,19 @@ readonly CONTAINERS=no
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
 source "$BUNDLE/cluster.sh"
-export AWS_DEFAULT_REGION=$REGION
-# The machine's own environment, which sudo drops, and HOME, which cloud-init does not set.
-set -a
-# shellcheck source=/dev/null
-if [ -e /etc/environment ]; then source /etc/environment; fi
-set +a
-export HOME=/root
-# The default, one second and one try, is too short on a busy booting machine.
-export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
 
-for library in runner files services imds aws_api parameters tag_failure node_program apt nvidia \
+for library in runner machine_environment files services imds aws_api parameters tag_failure node_program apt nvidia \
     this_machine kernel mounts lustre storage slurm_files this_partition agent; do
     source "$BUNDLE/lib/$library.sh"
 done
 source "$BUNDLE/steps/storage/efs.sh"
 
 report_failure() { tag_failure "$1"; }
+machine_environment
+export AWS_DEFAULT_REGION=$REGION
+export HOME=/root # cloud-init does not set it
+# The default, one second and one try, is too short on a busy booting machine.
+export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
 
 one_at_a_time
 # `compute.sh storage`: mounts file systems that the head node has found since this machine booted. Slurm's prolog calls it.
@@ -53,6 +49,7 @@ run_step gdrcopy
 run_step efa
 run_step dcgm
 run_step limits
+run_step log_rotation
 run_step job_environment
 run_step home_mount
 run_step users

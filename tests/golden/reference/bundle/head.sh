@@ -13,17 +13,8 @@ readonly PARTITIONS=(train small ps)
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
 source "$BUNDLE/cluster.sh"
-export AWS_DEFAULT_REGION=$REGION
-# The machine's own environment, which sudo drops, and HOME, which cloud-init does not set.
-set -a
-# shellcheck source=/dev/null
-if [ -e /etc/environment ]; then source /etc/environment; fi
-set +a
-export HOME=/root
-# The default, one second and one try, is too short on a busy booting machine.
-export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
 
-for library in runner files services imds aws_api parameters wait_condition node_program apt nvidia kernel \
+for library in runner machine_environment files services imds aws_api parameters wait_condition node_program apt nvidia kernel \
     mounts lustre storage environments slurm_files controller staging data_volume \
     database this_partition agent; do
     source "$BUNDLE/lib/$library.sh"
@@ -31,6 +22,11 @@ done
 source "$BUNDLE/steps/storage/efs.sh"
 
 report_failure() { signal FAILURE "$1"; }
+machine_environment
+export AWS_DEFAULT_REGION=$REGION
+export HOME=/root # cloud-init does not set it
+# The default, one second and one try, is too short on a busy booting machine.
+export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
 
 one_at_a_time
 # `head.sh job_lustre NAME MOUNT`: mounts a file system that was created for jobs. The caller reports a failure.
@@ -49,6 +45,7 @@ run_step dns
 run_step packages
 run_step imds_guard
 run_step limits
+run_step log_rotation
 run_step volume
 run_step home_mount
 run_step home_export
