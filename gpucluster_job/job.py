@@ -173,10 +173,7 @@ class Job:
         self._runner.end_after(self._on_each_node(ourselves.words("end")))
 
     def _on_each_node(self, command: list[str]) -> list[subprocess.Popen[bytes]]:
-        """A step for each node: the loss of one node must not end the others' steps."""
-        one = ["srun", "--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpu-bind=none", "--input=none"]
-        steps = ([*one, "--quiet", f"--nodelist={node}", *command] for node in self._nodes)
-        return [subprocess.Popen(step, stdin=subprocess.DEVNULL) for step in steps]
+        return ourselves.on_each_node(self._nodes, command)
 
     def _finish(self) -> int:
         self._runner.ignore_signals()

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from gpucluster_job import ourselves
 from gpucluster_job.network import NetworkError, address_of, network_of
-from gpucluster_job.ranks.program import GRACE_S
 
 AMAZONS = "/opt/amazon/openmpi"
 """Where EFA's installer puts Open MPI on Amazon's machine images."""
@@ -66,9 +65,6 @@ def parameters(nodes: int) -> dict[str, str]:
         # Horovod's documentation advises this: several threads send control messages over MPI, and NCCL sends the
         # gradients.
         "OMPI_MCA_pml": environ.get("OMPI_MCA_pml") or "ob1", "OMPI_MCA_btl": environ.get("OMPI_MCA_btl") or "^openib",
-        # Seconds between SIGTERM and SIGKILL of a rank; default: 1 (odls_base_frame.c of prrte and of Open MPI). Both
-        # wait as long before SIGTERM, too.
-        "OMPI_MCA_odls_base_sigkill_timeout": str(GRACE_S), "PRTE_MCA_odls_base_sigkill_timeout": str(GRACE_S),
         # Amazon's images with EFA set this too: sharing memory through files has failed on machines that run several
         # jobs.
         "PMIX_MCA_gds": environ.get("PMIX_MCA_gds") or "hash",

@@ -20,6 +20,7 @@ from gpucluster_job import ourselves
 from gpucluster_job.launch import COMMAND
 from gpucluster_job.ranks import signals
 from gpucluster_job.roles import tensorflow
+from gpucluster_job.runner import RANKS_S
 from gpucluster_job.wakeup import Wakeup, handle
 
 END_OF_STEP = ";"
@@ -100,8 +101,17 @@ class Roles:
         if not code:
             self._wait(grace_s)
             code = self._late_failure()
+        if code and not self._stopped:
+            self._end_ranks()
         self.end()
         return code
+
+    def _end_ranks(self) -> None:
+        """Their programs may save, before srun kills them."""
+        ending = ourselves.on_each_node(os.environ["GPUCLUSTER_NODES"].split(), ourselves.words("end"))
+        until = time.monotonic() + RANKS_S
+        while any(step.poll() is None for step in ending) and not self._stopped and time.monotonic() < until:
+            self._wakeup.wait([], max(0.0, until - time.monotonic()))
 
     def _late_failure(self) -> int:
         """The exit code of a step of ranks that has failed; 0 if there is none. Servers may fail when nobody needs them

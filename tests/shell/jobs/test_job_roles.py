@@ -310,6 +310,31 @@ def test_a_server_that_fails_when_the_workers_have_ended_does_not_fail_the_job(t
     assert (result["exit_code"], result["failed_rank"]) == (0, None), log
 
 
+@pytest.mark.parametrize(("launcher", "name", "saved"), [("tensorflow-ps", "server-0", 3), ("tensorflow-mwms", "1", 1)])
+def test_ranks_have_time_to_save_when_another_process_fails(tmp_path, launcher, name, saved):
+    """A real srun that gets SIGTERM sends SIGKILL to its tasks (_srun_signal_mgr in Slurm's srun_job.c)."""
+    then = f"""
+import signal
+def save(number, frame):
+    time.sleep(1)
+    open(out + "/../saved-" + name, "w")
+    sys.exit(143)
+if name == "{name}": time.sleep(1); sys.exit(3)
+if not name.startswith("server"): signal.signal(signal.SIGTERM, save)
+{WAIT}"""
+    servers = {} if launcher == "tensorflow-mwms" else {"servers": {"nodes": 2}}
+    count = 2 if launcher == "tensorflow-mwms" else 5
+    job = prepare(tmp_path, {"launcher": launcher, "command": program(count, then)} | servers, CONFIG + SERVERS)
+    srun = tmp_path / "stubs" / "srun"
+    forwards = """trap 'kill -TERM "${pids[@]}" 2>/dev/null' TERM"""
+    assert forwards in srun.read_text()
+    srun.write_text(srun.read_text().replace(forwards, forwards.replace("-TERM", "-KILL")))
+    subprocess.run(**job, timeout=60, check=False)
+    result, log = finished(tmp_path)
+    assert result["exit_code"] == 3, log
+    assert len(list(tmp_path.glob("saved-*"))) == saved, log
+
+
 def test_an_error_that_a_server_survives_is_in_the_result(tmp_path):
     """MXNet's servers print it, and go on without the optimizer."""
     then = "\nif name == 'server-1':\n try: {}['My']\n except KeyError: import traceback; traceback.print_exc()\n"
