@@ -23,7 +23,11 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return found
 
 
-TAKERS = {"rank": lambda: Lines("[0 n] ").take, "launcher": lambda: log.LauncherOutput().take}
+def taker_of(name: str) -> Callable[[bytes], None]:
+    return Lines("[0 n] ").take if name == "rank" else log.LauncherOutput().take
+
+
+TAKERS = ["rank", "launcher"]
 
 
 def cpu_s(take: Callable[[bytes], None], pieces: int) -> float:
@@ -37,14 +41,14 @@ def cpu_s(take: Callable[[bytes], None], pieces: int) -> float:
 def test_a_long_line_takes_linear_time(monkeypatch: pytest.MonkeyPatch, taker: str) -> None:
     monkeypatch.setattr("gpucluster_job.ranks.program._write", lambda data: None)
     monkeypatch.setattr("gpucluster_job.log.write", lambda data: None)
-    assert cpu_s(TAKERS[taker](), 64 * 16) < 1.5  # 64 MiB; quadratic: minutes
+    assert cpu_s(taker_of(taker), 64 * 16) < 1.5  # 64 MiB; quadratic: minutes
 
 
 @pytest.mark.parametrize("taker", TAKERS)
 def test_a_long_line_takes_bounded_memory(monkeypatch: pytest.MonkeyPatch, taker: str) -> None:
     monkeypatch.setattr("gpucluster_job.ranks.program._write", lambda data: None)
     monkeypatch.setattr("gpucluster_job.log.write", lambda data: None)
-    take = TAKERS[taker]()
+    take = taker_of(taker)
     tracemalloc.start()
     for number in range(64 * 16):
         take(PIECE[:-1] + (b"\n" if number % 40 == 39 else b"y"))
