@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # What booting nodes takes, what building Horovod takes, and what a minimal Debian lacks for a virtual environment.
 APT_PACKAGES := systemd-container mmdebstrap debian-archive-keyring dnsmasq-base nftables iproute2 e2fsprogs \
-	util-linux mount openssh-client rsync ca-certificates g++ make cmake libopenmpi-dev openmpi-bin
+	util-linux mount openssh-client rsync logrotate ca-certificates g++ make cmake libopenmpi-dev openmpi-bin
 
 # Files of tests/nightly to run, none, stale or all: CONTRIBUTING.md.
 NIGHTLY ?= none

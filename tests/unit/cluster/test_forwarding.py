@@ -177,4 +177,4 @@ def test_whether_the_forwarded_job_still_has_its_node(monkeypatch: pytest.Monkey
     head.answer = line.format("COMPLETED", "None")
     assert forward.over(head, "12") == "job 12 completed on train-1"
     head.answer = line.format("PENDING", "BeginTime")  # it was requeued, and may get other nodes
-    assert forward.over(head, "12") == "job 12 is pending: its begin time has not come"
+    assert forward.over(head, "12") == "job 12 is pending: its begin time, by the cluster's clock, has not come"

@@ -247,7 +247,9 @@ def test_the_load_balancer_is_public_and_the_head_is_not(template_of: Callable[[
     template = template_of(OPEN)
     (balancer,) = of_type(template, "AWS::ElasticLoadBalancingV2::LoadBalancer")
     (subnet,) = balancer["Subnets"]
-    assert template["Resources"][subnet["Ref"]]["Properties"]["MapPublicIpOnLaunch"] is True
+    routes = {each["RouteTableId"]["Ref"] for each in of_type(template, "AWS::EC2::Route") if "GatewayId" in each}
+    ways = of_type(template, "AWS::EC2::SubnetRouteTableAssociation")
+    assert [each["RouteTableId"]["Ref"] in routes for each in ways if each["SubnetId"] == subnet] == [True]
     assert only(template, "AWS::EC2::Instance")["Properties"]["SubnetId"] != subnet
     waits_for = {template["Resources"][each]["Type"] for each in only(template, LOAD_BALANCER)["DependsOn"]}
     assert "AWS::EC2::Route" in waits_for, "it is refused before the internet gateway is attached"
