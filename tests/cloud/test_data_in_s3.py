@@ -131,20 +131,21 @@ def test_a_killed_run_is_continued(control_plane: Any, s3: Any, images: Path) ->
 @pytest.mark.parametrize(
     ("source", "target", "said"),
     [
-        (f"s3://{BUCKET}/ra", "/tmp/none", f"error: s3://{BUCKET}/ra: no object has this prefix"),
-        (f"s3://{BUCKET}/nope.txt", "/tmp/none", f"error: s3://{BUCKET}/nope.txt: no such file list"),
-        ("s3://no-such-bucket-of-ours/raw", "/tmp/none", "no-such-bucket-of-ours/raw: the bucket does not exist"),
-        ("s3:///raw", "/tmp/none", "error: s3:///raw: has no bucket"),
+        (f"s3://{BUCKET}/ra", "none", f"error: s3://{BUCKET}/ra: no object has this prefix"),
+        (f"s3://{BUCKET}/nope.txt", "none", f"error: s3://{BUCKET}/nope.txt: no such file list"),
+        ("s3://no-such-bucket-of-ours/raw", "none", "no-such-bucket-of-ours/raw: the bucket does not exist"),
+        ("s3:///raw", "none", "error: s3:///raw: has no bucket"),
         (f"s3://{BUCKET}/raw", "s3://no-such-bucket-of-ours/out", "the bucket does not exist"),
     ],
 )
 def test_a_missing_bucket_or_prefix_is_reported(
-    control_plane: Any, images: Path, source: str, target: str, said: str
+    control_plane: Any, images: Path, tmp_path: Path, source: str, target: str, said: str
 ) -> None:
-    done = run(control_plane, "shard", source, target, "--shards", 2)
+    folder = tmp_path / "none"
+    done = run(control_plane, "shard", source, str(folder) if target == "none" else target, "--shards", 2)
     assert done.returncode == 2
     assert said in done.stderr
-    assert not Path("/tmp/none").exists()
+    assert not folder.exists()
 
 
 FOREIGN = "shard-tests-foreign"

@@ -13,6 +13,7 @@ import pytest
 
 from gpucluster.cluster import deployment, stack, tagged_instances
 from gpucluster.cluster.deletion import vpc_contents
+from gpucluster.cluster.progress import Progress
 from localcloud.tests.place import DLAMI
 
 NAME = "Crowded"
@@ -124,7 +125,9 @@ def test_everything_of_others_is_named(crowded: Crowded) -> None:
         assert f"subnet {other}" in found
         assert f"VPC endpoint {endpoint} (com.amazonaws.us-east-1.ssm)" in found
         assert not [each for each in found if crowded.id("Head") in each or crowded.id("Group") in each]
-        failed = crowded.deployed._failed("destroy", ["Error: it failed"], "down")
+        progress = Progress(lambda line: None, lambda: "")
+        progress.heard("Error: it failed")
+        failed = crowded.deployed._failed("destroy", progress, "down")
         assert f"in the way: instance {instance} in {subnet}" in str(failed)
 
 
