@@ -44,6 +44,8 @@ _THROTTLED = (
 _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 _SKEWED = re.compile(r"Signature (expired|not yet current)|request time and the current time is too large")
 """The reference of AWS Signature Version 4, "Troubleshooting"; Amazon S3, "Error responses": RequestTimeTooSkewed."""
+_EXPIRED = re.compile(r"refreshed credentials are still expired")
+"""Of the RuntimeError that botocore raises if a profile or the environment has only credentials whose time is over."""
 _WEB_PAGE = re.compile(rb"<html\b|<!doctype html\b", re.IGNORECASE)
 _TITLE = re.compile(rb"<title>\s*([^<]{1,100})", re.IGNORECASE)
 _TOLERATED_S = 240
@@ -70,6 +72,10 @@ def aws_errors() -> Iterator[None]:
         raise _botocore_error(error) from None
     except ResponseParserError as error:
         raise AwsError(f"AWS's answer cannot be read: {str(error).splitlines()[0]}", _between()) from None
+    except RuntimeError as error:
+        if not _EXPIRED.search(str(error)):
+            raise
+        raise _expired() from None
     except (GetPassWarning, EOFError):
         raise AccessError(
             f"the profile {profile()} asks for an MFA code, and there is no terminal to type it into",
@@ -127,6 +133,13 @@ def _botocore_error(error: Exception) -> AwsError:
         ):
             return AccessError(f"the credentials of the profile {profile()}: {error}", try_profile())
     return AwsError(f"AWS: {error}")
+
+
+def _expired() -> AccessError:
+    if "AWS_CREDENTIAL_EXPIRATION" in os.environ:
+        hint = "set AWS_ACCESS_KEY_ID and the others anew, AWS_CREDENTIAL_EXPIRATION too; or unset them all"
+        return AccessError("your AWS credentials have expired: AWS_CREDENTIAL_EXPIRATION is over", hint)
+    return AccessError(f"your AWS credentials have expired: those of the profile {profile()}", "log in again")
 
 
 def try_profile() -> str:

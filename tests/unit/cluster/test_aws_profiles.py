@@ -46,6 +46,24 @@ CASES = {
         "the credentials of the profile x: Error when retrieving credentials from custom-process: session over",
         "hint: correct the profile",
     ),
+    "a helper whose session is over": (
+        HELPER.format(
+            """echo '{"Version": 1, "AccessKeyId": "a", "SecretAccessKey": "b", "SessionToken": "c", """
+            """"Expiration": "2020-01-01T00:00:00Z"}'"""
+        ),
+        {"AWS_PROFILE": "x"},
+        "your AWS credentials have expired",
+        "hint: log in again",
+    ),
+    "variables whose session is over": (
+        "",
+        {
+            **{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_SESSION_TOKEN": "c"},
+            "AWS_CREDENTIAL_EXPIRATION": "2020-01-01T00:00:00Z",
+        },
+        "your AWS credentials have expired",
+        "set AWS_ACCESS_KEY_ID and the others anew",
+    ),
     "a loop": (
         "[profile x]\nrole_arn = arn:aws:iam::123456789012:role/r\nsource_profile = y\n"
         "[profile y]\nrole_arn = arn:aws:iam::123456789012:role/s\nsource_profile = x\n",
