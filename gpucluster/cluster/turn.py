@@ -42,6 +42,8 @@ class Turn:
             return ""
         try:
             return "" if _locked(descriptor) else _read(descriptor)
+        except OSError:  # see _wait
+            return ""
         finally:
             os.close(descriptor)
 
@@ -59,13 +61,17 @@ class Turn:
             self._descriptor = None
 
     def _wait(self, descriptor: int, tell: Callable[[str], None]) -> None:
+        """Some file systems have no locks, such as NFS without lockd. CloudFormation still tells two runs apart."""
         told = ""
-        while not _locked(descriptor):
-            who = _read(descriptor)
-            if who != told:
-                tell(f"{who} is changing this cluster: waiting until it ends")
-                told = who
-            time.sleep(POLL_S)
+        try:
+            while not _locked(descriptor):
+                who = _read(descriptor)
+                if who != told:
+                    tell(f"{who} is changing this cluster: waiting until it ends")
+                    told = who
+                time.sleep(POLL_S)
+        except OSError as error:
+            tell(f"{self._file} cannot be locked ({error.strerror}): let no other run change this cluster meanwhile")
 
 
 def _read(descriptor: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -9,6 +10,8 @@ import sys
 import threading
 import time
 from pathlib import Path
+
+import pytest
 
 from gpucluster.cluster.turn import Turn
 from localcloud.tests.patience import wait_for
@@ -45,6 +48,19 @@ def test_a_second_run_waits_and_says_for_whom(tmp_path: Path) -> None:
     waiting.join(timeout=30)
     assert order == ["first", "second"] and first.holder() == ""
     assert len(said) == 1 and said[0].startswith("`gpucluster up` (process ") and "waiting until it ends" in said[0]
+
+
+def test_a_folder_without_locks_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFS without lockd, Lustre without `-o flock`: toil issue 4846, renku-python issue 3669."""
+
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("gpucluster.cluster.turn.fcntl.flock", flock)
+    said = list[str]()
+    with Turn(tmp_path, "A").taken("up", said.append):
+        assert Turn(tmp_path, "A").holder() == ""
+    assert len(said) == 1 and "No locks available" in said[0]
 
 
 def test_the_lock_of_a_killed_run_is_held_by_the_program_that_it_started(tmp_path: Path) -> None:
