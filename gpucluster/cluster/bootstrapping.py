@@ -52,15 +52,20 @@ def is_needed(cloudformation: Any, ssm: Any, wanted: str, where: str) -> bool:
         raise DeployError(
             f"{where} is prepared for CDK with the qualifier {' and '.join(there)}, and this project uses {wanted}; "
             "nothing was deployed",
-            f'write the qualifier into the project\'s cdk.json: "context": {{"{QUALIFIER_KEY}": "{there[0]}"}}',
+            f'write the qualifier into the project\'s cdk.json: "context": {{"{QUALIFIER_KEY}": "{there[0]}"}}; or, if '
+            f"it is another program's, such as a landing zone's, have an administrator run {_command(wanted)}",
         )
     if wanted != DEFAULT:
         raise DeployError(
             f"{where} is not prepared for CDK with the qualifier {wanted} of cdk.json: there is no parameter "
             f"{_parameter(wanted)}; nothing was deployed",
-            f"ask the account's administrator to run `cdk bootstrap --qualifier {wanted}`, or correct cdk.json",
+            f"ask the account's administrator to run {_command(wanted)}, or correct cdk.json",
         )
     return True
+
+
+def _command(wanted: str) -> str:
+    return "`cdk bootstrap`" if wanted == DEFAULT else f"`cdk bootstrap --qualifier {wanted}`"
 
 
 def _parameter(wanted: str) -> str:

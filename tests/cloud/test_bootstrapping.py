@@ -42,6 +42,7 @@ def test_an_organizations_own_qualifier_is_used_whatever_its_stack_is_called(cli
     with pytest.raises(DeployError, match=said) as refused:
         bootstrapping.is_needed(*clients, bootstrapping.DEFAULT, WHERE)
     assert '"@aws-cdk/core:bootstrapQualifier": "orgq"' in str(refused.value.hint)
+    assert "another program's" in str(refused.value.hint) and "run `cdk bootstrap`" in str(refused.value.hint)
 
 
 def test_an_own_qualifier_is_never_bootstrapped(clients: tuple[Any, Any]) -> None:
