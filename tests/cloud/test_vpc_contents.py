@@ -87,7 +87,7 @@ class Crowded:
 def crowded(control_plane: Any, tmp_path: Path) -> Iterator[Crowded]:
     clients = deployment.Clients(**{each.name: control_plane.client(each.name) for each in fields(deployment.Clients)})
     said: list[str] = []
-    deployed = WithoutCdk(NAME, "us-east-1", tmp_path / "cluster.yaml", tmp_path, {}, clients, said.append)
+    deployed = WithoutCdk(NAME, "us-east-1", tmp_path / "cluster.yaml", tmp_path, dict, clients, said.append)
     clients.cloudformation.create_stack(StackName=NAME, TemplateBody=json.dumps(TEMPLATE))
     for _ in stack.follow(clients.cloudformation, NAME, interval_s=0.2):
         pass
@@ -125,10 +125,21 @@ def test_everything_of_others_is_named(crowded: Crowded) -> None:
         assert f"subnet {other}" in found
         assert f"VPC endpoint {endpoint} (com.amazonaws.us-east-1.ssm)" in found
         assert not [each for each in found if crowded.id("Head") in each or crowded.id("Group") in each]
-        progress = Progress(lambda line: None, lambda: "")
+        progress = Progress(crowded.said.append, lambda: "")
         progress.heard("Error: it failed")
         failed = crowded.deployed._failed("destroy", progress, "down")
         assert f"in the way: instance {instance} in {subnet}" in str(failed)
+
+
+def test_firewall_managers_group_on_the_head_node_is_in_nobodys_way(crowded: Crowded) -> None:
+    """Its name: FMManagedSecurityGroup…. While it is on a node nobody can delete it: `down` must not wait for that."""
+    ec2, head = crowded.ec2, crowded.id("Head")
+    theirs = crowded.group(f"FMManagedSecurityGroup0123-sg-0123-{crowded.id('Vpc')}")
+    assert f"security group {theirs} (FMManaged" in "".join(crowded.deployed.in_the_way())
+    ec2.modify_instance_attribute(InstanceId=head, Groups=[crowded.id("Group"), theirs])
+    assert crowded.deployed.in_the_way() == []
+    ec2.modify_instance_attribute(InstanceId=head, Groups=[crowded.id("Group")])
+    ec2.delete_security_group(GroupId=theirs)
 
 
 def test_where_the_network_stays_only_users_of_its_groups_are_in_the_way(crowded: Crowded) -> None:

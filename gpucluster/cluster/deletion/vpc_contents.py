@@ -21,6 +21,9 @@ POLL_S = 5.0
 ENDPOINT_GONE_S = 900.0
 """EC2 needs 5 to 10 minutes to delete an endpoint."""
 
+FIREWALL_MANAGER = "FMManagedSecurityGroup"
+"""The beginning of the names of groups that AWS Firewall Manager makes in a VPC and keeps on its instances."""
+
 Filters = list[dict[str, Any]]
 
 
@@ -83,12 +86,13 @@ def _interfaces(ec2: Any, own: Belongings) -> list[dict[str, Any]]:
 def _in_vpc(ec2: Any, own: Belongings) -> Iterator[str]:
     if not own.vpcs:
         return
-    within, guardduty = [_filter("vpc-id", *own.vpcs)], set(_guardduty_groups(ec2, own))
+    within = [_filter("vpc-id", *own.vpcs)]
+    not_yet = {*_guardduty_groups(ec2, own), *_firewall_managers(ec2, own)}
     for subnet in ec2.describe_subnets(Filters=within)["Subnets"]:
         if subnet["SubnetId"] not in own.ids:
             yield f"subnet {subnet['SubnetId']}"
     for group in ec2.describe_security_groups(Filters=within)["SecurityGroups"]:
-        if group["GroupName"] != "default" and group["GroupId"] not in own.ids | guardduty:
+        if group["GroupName"] != "default" and group["GroupId"] not in own.ids | not_yet:
             yield f"security group {group['GroupId']}{_described(group['GroupName'])}"
     theirs = set(_guardduty_endpoints(ec2, own))
     for endpoint in ec2.describe_vpc_endpoints(Filters=within)["VpcEndpoints"]:
@@ -103,6 +107,14 @@ def _described(text: str | None) -> str:
 
 def _filter(name: str, *values: str) -> dict[str, Any]:
     return {"Name": name, "Values": list(values)}
+
+
+def _firewall_managers(ec2: Any, own: Belongings) -> Iterator[str]:
+    """Its groups on the cluster's own nodes. Nobody can delete those before the nodes."""
+    for interface in _interfaces(ec2, own):
+        if interface.get("Attachment", {}).get("InstanceId") in own.ids:
+            groups = interface.get("Groups", [])
+            yield from (group["GroupId"] for group in groups if group["GroupName"].startswith(FIREWALL_MANAGER))
 
 
 def _guardduty_groups(ec2: Any, own: Belongings) -> list[str]:
