@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpucluster.config.checks.online import keys
 from gpucluster.config.checks.online.account import Account, Answer
 from gpucluster.config.checks.online.things import IMAGE, KEY, SNAPSHOT
 from gpucluster.config.document import Finding, Path
@@ -119,7 +120,8 @@ def _other_system(name: str) -> str | None:
     "error Client.InternalError of an instance: Client error on launch",
 )
 def image_key(config: ClusterConfig, account: Account) -> Findings:
-    """No AMI is encrypted with a KMS key other than AWS's own or kms_key_arn: nodes could not be launched from it."""
+    """No AMI is encrypted with a KMS key other than AWS's own, kms_key_arn, or one whose policy admits everybody in the
+    account: nodes could not be launched from it."""
     for path, ami in amis_of(config):
         image = IMAGE.look_up(account, ami) or {}
         if key := _foreign_key(image, config, account):
@@ -132,13 +134,15 @@ def image_key(config: ClusterConfig, account: Account) -> Findings:
 
 
 def _foreign_key(image: Answer, config: ClusterConfig, account: Account) -> str | None:
-    """The key of one of its disks that is neither AWS's own nor the cluster's."""
+    """The key of one of its disks that the head node's role may not use."""
     disks = [mapping.get("Ebs", {}) for mapping in image.get("BlockDeviceMappings", [])]
     for disk in (each for each in disks if each.get("Encrypted") and each.get("SnapshotId")):
         key = (SNAPSHOT.look_up(account, disk["SnapshotId"]) or {}).get("KmsKeyId")
         if key is None:  # the snapshot of a shared image is not shared
             return f"a key of the account {image.get('OwnerId', 'that shares it')}"
-        if key != config.security.kms_key_arn and (KEY.look_up(account, key) or {}).get("KeyManager") != "AWS":
+        if key == config.security.kms_key_arn or (KEY.look_up(account, key) or {}).get("KeyManager") == "AWS":
+            continue
+        if not keys.admits_everybody(account, key):
             return str(key)
     return None
 

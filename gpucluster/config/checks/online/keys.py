@@ -117,14 +117,24 @@ def boundary_account(security: Security, path: Path, config: ClusterConfig, acco
 def _not_admitted(security: Security, path: Path, account: Account, *services: str) -> Findings:
     if not security.kms_key_arn or KEY.look_up(account, security.kms_key_arn) is None:
         return
-    answer = account.ask("kms", "get_key_policy", KeyId=security.kms_key_arn, PolicyName="default")
-    admitted = set(_services(json.loads(answer["Policy"])))
+    admitted = _admitted(account, security.kms_key_arn)
     if not admitted & {*services, "*"}:
         yield Finding(
             (*path, "kms_key_arn"),
             f"the key's policy does not name {services[0]}",
             "allow it kms:Encrypt*, kms:Decrypt*, kms:ReEncrypt*, kms:GenerateDataKey* and kms:Describe*",
         )
+
+
+def admits_everybody(account: Account, key: str) -> bool:
+    """Whether its policy has a statement for all principals, such as that of AWS's own key for EBS, `Allow access
+    through EBS for all principals in the account`: people copy it to keys of their own, as Karpenter's guide says."""
+    return "*" in _admitted(account, key)
+
+
+def _admitted(account: Account, key: str) -> set[str]:
+    answer = account.ask("kms", "get_key_policy", KeyId=key, PolicyName="default")
+    return set(_services(json.loads(answer["Policy"])))
 
 
 def _services(policy: dict[str, Any]) -> list[str]:

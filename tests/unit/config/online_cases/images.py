@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from validator_cases.case import cluster
@@ -28,11 +29,17 @@ def disk(gib: int) -> Answers:
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 OTHER_KEY = "arn:aws:kms:us-east-1:123456789012:key/0ea3fef3-80a7-4778-9d8c-1c0c6EXAMPLE"
+ROOT = "arn:aws:iam::123456789012:root"
 KEYED = {**OWN, "security": {"kms_key_arn": KEY}}
 
 
-def encrypted(key: str | None, *, owner: str = "123456789012", manager: str = "CUSTOMER") -> Answers:
-    """DescribeImages does not tell the key; DescribeSnapshots tells it of the account's own snapshots."""
+def encrypted(
+    key: str | None, *, owner: str = "123456789012", manager: str = "CUSTOMER", admits: str = ROOT
+) -> Answers:
+    """DescribeImages does not tell the key; DescribeSnapshots tells it of the account's own snapshots. `admits`: the
+    principal of the key's policy, which admits it through EC2 only."""
+    condition = {"StringEquals": {"kms:ViaService": "ec2.us-east-1.amazonaws.com", "kms:CallerAccount": "123456789012"}}
+    statement = {"Effect": "Allow", "Principal": {"AWS": admits}, "Action": "kms:*", "Condition": condition}
     root = {"DeviceName": "/dev/sda1", "Ebs": {"SnapshotId": "snap-1", "Encrypted": True, "VolumeSize": 8}}
     return {
         **image(OwnerId=owner, BlockDeviceMappings=[root]),
@@ -40,6 +47,7 @@ def encrypted(key: str | None, *, owner: str = "123456789012", manager: str = "C
         if key
         else "InvalidSnapshot.NotFound",
         "kms describe_key": {"KeyMetadata": {"KeyId": "x", "KeyManager": manager}},
+        "kms get_key_policy": {"Policy": json.dumps({"Statement": [statement]})},
     }
 
 
@@ -103,6 +111,13 @@ CASES: dict[str, Online | list[Online]] = {
             says=f"ami-0123456789abcdef0 is encrypted with {KEY}, which the head node's role may not use",
             fails=encrypted(KEY),
             passes=encrypted(KEY, manager="AWS"),
+        ),
+        Online(
+            OWN,
+            key="software.image",
+            says=f"ami-0123456789abcdef0 is encrypted with {KEY}, which the head node's role may not use",
+            fails=encrypted(KEY),
+            passes=encrypted(KEY, admits="*"),
         ),
         Online(
             KEYED,
