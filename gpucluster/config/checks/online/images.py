@@ -23,8 +23,10 @@ PUBLIC_PARAMETERS = {
 PLATFORMS = ("Linux/UNIX", "Ubuntu Pro")
 """EC2's platform details that Ubuntu's images can have; most images of other free systems are Linux/UNIX too."""
 
-_UBUNTU = re.compile(r"ubuntu\D{0,9}(\d\d)\.?(04|10)(?!\d)", re.IGNORECASE)
+_UBUNTU = re.compile(r"ubuntu\D{0,9}(\d\d)\.?(04|10)(?!\d|\.20\d\d(?!\d))", re.IGNORECASE)
+"""A release. 20.10.2026 is a date."""
 _CODENAMES = {"bionic": "18.04", "focal": "20.04", "jammy": "22.04"}
+_FOCAL_LOSS = re.compile(r"focal[-_ ]?loss", re.IGNORECASE)
 _SYSTEMS = (
     (re.compile(r"amazon linux|\bal20\d\d\b|amzn2|amzn20", re.IGNORECASE), "Amazon Linux"),
     (re.compile(r"\brhel", re.IGNORECASE), "Red Hat Enterprise Linux"),
@@ -107,7 +109,8 @@ def _other_system(name: str) -> str | None:
     if found := _UBUNTU.search(name):
         release = f"{found[1]}.{found[2]}"
     else:
-        release = next((_CODENAMES[word] for word in _CODENAMES if word in name.lower()), "")
+        words = _FOCAL_LOSS.sub("", name).lower()
+        release = next((_CODENAMES[word] for word in _CODENAMES if word in words), "")
     if release:
         return None if release == "24.04" else f"Ubuntu {release}"
     return next((system for pattern, system in _SYSTEMS if pattern.search(name)), None)

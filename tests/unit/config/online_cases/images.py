@@ -73,6 +73,8 @@ NAMES = (
     "my-ubuntu2404-of-2022.04",
     "gpucluster-0123456789ab-ami-0123456789abcdef0-2",
     "training-20.04.2026",
+    "ubuntu-base-20.10.2026",
+    "focal-loss-training",
 )
 
 CASES: dict[str, Online | list[Online]] = {
