@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpucluster.config.checks.online import keys
 from gpucluster.config.checks.online.account import Account, Answer, deployed
 from gpucluster.config.checks.online.things import KEY, SNAPSHOT
 from gpucluster.config.document import Finding, Path
@@ -60,11 +61,14 @@ def snapshot_fits_volume(head: HeadNode, path: Path, config: ClusterConfig, acco
 
 @validator("snapshot-key", f"{ENCRYPTION}: kms:CreateGrant; {SNAPSHOT_KEYS}: kmsKeyId")
 def snapshot_key(head: HeadNode, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """A snapshot with a KMS key of yours needs kms_key_arn: the head node may use no other key of yours."""
+    """A snapshot with a KMS key of yours needs kms_key_arn, unless the key's policy admits everybody in the account:
+    the head node may use no other key of yours."""
     key_id = _snapshot(head, config, account).get("KmsKeyId")
     if key_id is None or config.security.kms_key_arn:
         return
-    if (KEY.look_up(account, key_id) or {}).get("KeyManager") != "AWS":
+    if (KEY.look_up(account, key_id) or {}).get("KeyManager") == "AWS":
+        return
+    if not keys.admits_everybody(account, key_id):
         yield Finding(
             (*path, "snapshot_id"),
             f"{head.snapshot_id} is encrypted with {key_id}, which the head node's role may not use",

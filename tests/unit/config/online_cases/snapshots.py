@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from validator_cases.case import cluster
@@ -17,9 +18,14 @@ def snapshot(**keys: Any) -> Answers:
     return {"ec2 describe_snapshots": {"Snapshots": [found]}}
 
 
-def encrypted(manager: str) -> Answers:
-    described = {"kms describe_key": {"KeyMetadata": {"KeyId": "1234abcd", "KeyManager": manager}}}
-    return {**snapshot(Encrypted=True, KmsKeyId=KEY), **described}
+def encrypted(manager: str, admits: str = "arn:aws:iam::123456789012:root") -> Answers:
+    """`admits`: the principal of the key's policy."""
+    statement = {"Effect": "Allow", "Principal": {"AWS": admits}}
+    return {
+        **snapshot(Encrypted=True, KmsKeyId=KEY),
+        "kms describe_key": {"KeyMetadata": {"KeyId": "1234abcd", "KeyManager": manager}},
+        "kms get_key_policy": {"Policy": json.dumps({"Statement": [statement]})},
+    }
 
 
 GONE: Answers = {"ec2 describe_snapshots": "InvalidSnapshot.NotFound"}
@@ -48,9 +54,12 @@ CASES: dict[str, Online | list[Online]] = {
         RESTORED, key="head_node.volume_gib", says=f"{ID} is of a volume of 500 GiB, got 200",
         fails=snapshot(VolumeSize=500), passes=snapshot(VolumeSize=100),
     ),
-    "snapshot-key": Online(
-        RESTORED, key="head_node.snapshot_id",
-        says=f"{ID} is encrypted with {KEY}, which the head node's role may not use",
-        fails=encrypted("CUSTOMER"), passes=encrypted("AWS"),
-    ),
+    "snapshot-key": [
+        Online(
+            RESTORED, key="head_node.snapshot_id",
+            says=f"{ID} is encrypted with {KEY}, which the head node's role may not use",
+            fails=encrypted("CUSTOMER"), passes=passes,
+        )
+        for passes in (encrypted("AWS"), encrypted("CUSTOMER", admits="*"))
+    ],
 }  # fmt: skip
