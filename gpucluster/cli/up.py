@@ -63,9 +63,7 @@ def command(
     tell = stopwatch()
     cdk.fetch(tell)
     if local:
-        register.refuse_another(
-            context.config_path, name=config.name, region=config.region, account=local_cloud.ACCOUNT
-        )
+        register.refuse_local(context.config_path, name=config.name, region=config.region)
         start_local_cloud(context.config_path, config, port=port, image=image, wheels=wheels, tell=tell)
     began = time.monotonic()
     deployment = deployment_of(context.config_path, config, tell=tell)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gpucluster.cluster.local_cloud import state_folder
+from gpucluster.cluster import local_cloud
 from gpucluster.errors import UsageError
 
 
@@ -32,7 +32,7 @@ class Entry:
 
 
 def path(config_file: Path) -> Path:
-    return state_folder(config_file) / "clusters.json"
+    return local_cloud.state_folder(config_file) / "clusters.json"
 
 
 def read(config_file: Path) -> list[Entry]:
@@ -54,11 +54,9 @@ def remove(config_file: Path, *, name: str, region: str, account: str) -> None:
 
 def refuse_another(config_file: Path, *, name: str, region: str, account: str) -> None:
     """Raises UsageError if `up` created the cluster of this name in another region or account, and none in this one."""
-    same = [entry for entry in read(config_file) if entry.name == name]
-    if not same or (name, region, account) in [entry.place for entry in same]:
+    made, forget = _elsewhere(config_file, (name, region, account)), _forget(config_file)
+    if made is None:
         return
-    made = same[-1]
-    forget = f"if it was deleted without `gpucluster down`, delete its entry in {path(config_file)}"
     if made.account != account:
         raise UsageError(
             f"`gpucluster up` created {made}, and your AWS credentials are of account {account}; nothing was changed",
@@ -70,6 +68,27 @@ def refuse_another(config_file: Path, *, name: str, region: str, account: str) -
         f"set region: {made.region}; then `gpucluster down` deletes it. For a second cluster use a copy of the file in "
         f"another folder; {forget}",
     )
+
+
+def refuse_local(config_file: Path, *, name: str, region: str) -> None:
+    """Raises UsageError if `up` created the cluster of this name in another place than a local cloud."""
+    made = _elsewhere(config_file, (name, region, local_cloud.ACCOUNT))
+    if made and made.account != local_cloud.ACCOUNT:
+        raise UsageError(
+            f"`gpucluster up` created {made}, and commands would no longer reach it; nothing was changed",
+            f"use a copy of the file in another folder for the local cluster; {_forget(config_file)}",
+        )
+    refuse_another(config_file, name=name, region=region, account=local_cloud.ACCOUNT)
+
+
+def _elsewhere(config_file: Path, place: tuple[str, str, str]) -> Entry | None:
+    """The last cluster of this name, if none is in this place."""
+    same = [entry for entry in read(config_file) if entry.name == place[0]]
+    return same[-1] if same and place not in [entry.place for entry in same] else None
+
+
+def _forget(config_file: Path) -> str:
+    return f"if it was deleted without `gpucluster down`, delete its entry in {path(config_file)}"
 
 
 def renamed(config_file: Path, *, name: str) -> list[Entry]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucluster.cluster import register
+from gpucluster.cluster import local_cloud, register
 from gpucluster.errors import UsageError
 
 HERE = {"name": "A", "region": "us-east-1", "account": "111111111111"}
@@ -36,6 +36,16 @@ def test_a_cluster_elsewhere_is_not_this_one(file: Path, changed: dict[str, str]
     with pytest.raises(UsageError) as refused:
         register.refuse_another(file, **(HERE | changed))
     assert message in refused.value.message and str(register.path(file)) in str(refused.value.hint)
+
+
+def test_a_local_cluster_of_the_same_name_needs_another_folder(file: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        register.refuse_local(file, name="A", region="us-east-1")
+    said = f"{refused.value.message} {refused.value.hint}"
+    assert "account 111111111111, and commands would no longer reach it" in said and "in another folder" in said
+    assert "credentials" not in said
+    register.add(file, name="L", region="us-east-1", account=local_cloud.ACCOUNT)
+    register.refuse_local(file, name="L", region="us-east-1")
 
 
 def test_without_an_entry_nothing_is_refused(tmp_path: Path) -> None:
