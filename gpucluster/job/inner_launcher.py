@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from gpucluster.config.document import Finding
@@ -35,7 +36,7 @@ def in_scripts(spec: JobSpec, workdir: Path) -> Iterator[str]:
     """Warnings about the shell scripts that the command runs: a line of a script may never run."""
     for each in started(spec.command):
         text = _shell_script(workdir / each.program, each.by == "shell") if not each.inside else ""
-        inside = [more for words in commands(text) for more in started(words)]
+        inside = [more._replace(inside=True) for words in commands(text) for more in started(words)]
         if problem := _problem(spec, inside):
             yield f"{each.program} {problem[0]}; {problem[1]}"
 
@@ -60,7 +61,7 @@ def _problem(spec: JobSpec, found: Sequence[Started]) -> tuple[str, str] | None:
         per_node = f"{spec.ranks_per_node} of them on each node"
         starts = f"starts {inner}, which starts ranks itself, and {spec.launcher} would start {per_node}"
         return starts, _hint(inner, spec.nodes)
-    if spec.nodes > 1 and not _joins(inner, each.words, spec.env):
+    if spec.nodes > 1 and not _on_one_node(found) and not _may_join(spec, inner, each, found):
         apart = f"{spec.nodes} trainings that know nothing of each other"
         return f"starts {inner} separately on each of {spec.nodes} nodes: {apart}", _hint(inner, spec.nodes)
     return None
@@ -81,12 +82,31 @@ def _launcher(started: Started) -> str:
 
 
 def _hint(inner: str, nodes: int) -> str:
+    written = f"python -m {inner}" if inner in _TORCHRUN[1:] else inner
     if nodes == 1:
-        return f"{_ALONE}; or use --launcher srun --ntasks-per-node 1 -- {inner} …"
+        return f"{_ALONE}; or use --launcher srun --ntasks-per-node 1 -- {written} …"
     if inner in _TORCHRUN:
-        how = f"bash -c '{inner if inner == 'torchrun' else f'python -m {inner}'} {_JOINED} …'"
+        how = f"bash -c '{written} {_JOINED} …'"
         return f"{_ALONE}; or use --launcher srun --ntasks-per-node 1 -- {how}"
     return _ALONE
+
+
+def _on_one_node(found: Sequence[Started]) -> bool:
+    """Whether a shell's text asks for its rank: `[ $NODE_RANK = 0 ] && mpirun …`."""
+    tests = (each for each in found if each.name in ("[", "[[", "test"))
+    return any(re.search("RANK|PROCID|NODEID", word) for each in tests for word in each.words)
+
+
+def _may_join(spec: JobSpec, inner: str, each: Started, found: Sequence[Started]) -> bool:
+    """Also if the command sets one of torchrun's variables, or if a shell's variable holds options:
+    `torchrun $DISTRIBUTED_ARGS train.py`."""
+    sets_variable = any("PET_" in word for words in (spec.command, *(other.words for other in found)) for word in words)
+    own = ["", *takewhile(lambda word: not word.endswith(".py"), each.words)]
+    holds_options = any(
+        re.fullmatch(r"\$\{?\w+(\[[@*]\])?\}?", word) and not before.startswith("-")
+        for before, word in zip(own, own[1:], strict=False)
+    )
+    return sets_variable or (each.inside and holds_options) or _joins(inner, each.words, spec.env)
 
 
 def _joins(inner: str, words: Sequence[str], env: Mapping[str, str]) -> bool:

@@ -18,7 +18,8 @@ class Started(NamedTuple):
     by: Literal["", "python", "module", "shell"] = ""
     """What runs it."""
     inside: bool = False
-    """Whether a shell's text starts it, or something that changes the working directory: it may start elsewhere."""
+    """Whether a shell's text starts it, or something that may change the working directory or the file system: its
+    name may mean another file."""
 
     @property
     def name(self) -> str:
@@ -48,7 +49,7 @@ _RUNNERS = {
     "apptainer": _way("-B --bind --env --env-file -H --home -W --workdir --pwd --overlay", 2),
     "singularity": _way("-B --bind --env --env-file -H --home -W --workdir --pwd --overlay", 2),
 }
-"""The words before the command are `run`, or `exec` and an image."""
+"""The words before the command are `run`, or `exec` and an image. They have more options than these."""
 _STARTERS = _RUNNERS | {
     "env": _way("-u --unset -C --chdir"),
     "nohup": _way(),
@@ -65,7 +66,8 @@ _STARTERS = _RUNNERS | {
 }
 """Programs that start the command after them. The word before it is the limit of timeout and the mask of taskset."""
 _SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
-_VALUED_BY_SHELLS = ("-o", "-O", "+o", "+O", "--rcfile", "--init-file")
+_VALUED_BY_SHELLS = ("--rcfile", "--init-file")
+_MOVING = ("-C", "--chdir", "--cwd", "--directory", "--pwd", "-W", "--workdir")
 _KEYWORDS = ("if", "then", "else", "elif", "do", "while", "until", "!", "{", "time")
 
 
@@ -82,7 +84,7 @@ def _started(words: Sequence[str]) -> Iterator[Started]:
         return
     name, rest = PurePosixPath(words[0]).name, words[1:]
     if name in _STARTERS and (behind := _behind(name, rest)):
-        moves = name == "env" and any(word.startswith(("-C", "--chdir")) for word in rest)
+        moves = _may_move(name, rest[: len(rest) - len(behind)])
         yield from (each._replace(inside=each.inside or moves) for each in _started(behind))
     elif re.fullmatch(r"python[0-9.]*", name):
         yield from _by_python(rest)
@@ -92,10 +94,19 @@ def _started(words: Sequence[str]) -> Iterator[Started]:
         yield Started(words[0], tuple(rest))
 
 
+def _may_move(name: str, words: Sequence[str]) -> bool:
+    """`words`: those before the command. The value of an option that is not known here may be taken for it."""
+    options = [word for word in words if word.startswith("-") and word != "--"]
+    unknown = name in _RUNNERS and any(word not in _STARTERS[name].valued for word in options)
+    return unknown or any(word.partition("=")[0] in _MOVING or word.startswith("-C") for word in options)
+
+
 def _behind(name: str, words: Sequence[str]) -> list[str]:
     """The command that this program starts; empty if it starts none."""
     way, rest = _STARTERS[name], list(words)
     before = way.before
+    if name == "command" and rest[:1] in (["-v"], ["-V"]):  # only says where a program is
+        return []
     while rest:
         word = rest.pop(0)
         if name == "env" and word in ("-S", "--split-string") and rest:
@@ -140,8 +151,10 @@ def _by_shell(words: Sequence[str]) -> Iterator[Started]:
     rest, is_text = list(words), False
     while rest and rest[0][:1] in ("-", "+") and rest[0] != "--":
         word = rest.pop(0)
-        is_text = is_text or (not word.startswith("--") and "c" in word)
-        del rest[: word in _VALUED_BY_SHELLS]
+        is_short = not word.startswith("--")
+        is_text = is_text or (is_short and "c" in word)
+        takes_name = is_short and ("o" in word or "O" in word)  # also among other letters: -euo pipefail
+        del rest[: takes_name or word in _VALUED_BY_SHELLS]
     rest = rest[1:] if rest[:1] == ["--"] else rest
     if rest and not is_text:
         yield Started(rest[0], tuple(rest[1:]), "shell")

@@ -43,6 +43,7 @@ def _refusal(command: str, **keys: object) -> str:
         ("bash -c 'torchrun w.py'", "torchrun"),
         ("bash -lc 'set -e; cd src && A=1 exec torchrun w.py 2>&1 | tee log'", "torchrun"),
         ("bash -eu -o pipefail -c 'if true; then\n  # not here\n  torchrun \\\n w.py\nfi'", "torchrun"),
+        ("bash -euo pipefail -c 'torchrun w.py'", "torchrun"),
         ("bash -c 'nohup bash -c \"accelerate launch w.py\" &'", "accelerate launch"),
         ("uv run --with rich torchrun w.py", "torchrun"),
         ("conda run -n env --no-capture-output python -m accelerate.commands.launch w.py", "accelerate launch"),
@@ -72,6 +73,8 @@ def test_every_way_to_write_it_is_seen(command: str, inner: str) -> None:
         'bash -c "echo \'unfinished"',
         "accelerate env",
         "bash -c 'mpirun --version; echo rank $RANK'",
+        "bash -c 'command -v torchrun && python train.py'",
+        "command -V srun",
         "torchrun --help",
         "python -m accelerate.commands.env",
         "env",
@@ -91,6 +94,7 @@ def test_other_commands_are_accepted(command: str) -> None:
         "torchrun --nnodes=4 train.py",
         "torchrun --nnodes=4 --rdzv-backend=c10d --rdzv_endpoint=localhost:29400 train.py",
         "torchrun train.py --nnodes=4 --master-addr=x",
+        "bash -c 'torchrun --nproc-per-node $GPUS_PER_NODE train.py'",
         "accelerate launch train.py",
         "accelerate launch --num_machines 1 train.py",
         "deepspeed --hostfile hosts train.py",
@@ -112,6 +116,13 @@ def test_one_launcher_on_each_node_must_join_the_others(command: str) -> None:
         ("bash -c 'torchrun --nnodes $NUM_NODES --node-rank $NODE_RANK --master-addr $MASTER_ADDR train.py'", {}),
         ("torchrun train.py", {"env": {"PET_NNODES": "4", "PET_RDZV_ENDPOINT": "node-1:29400"}}),
         ("bash -c 'accelerate launch --num_machines $NUM_NODES --machine_rank $NODE_RANK train.py'", {}),
+        ("bash -c 'export PET_NNODES=4 PET_MASTER_ADDR=$MASTER_ADDR; torchrun train.py'", {}),
+        ("env PET_NNODES=4 PET_RDZV_ENDPOINT=node-1:29400 torchrun train.py", {}),
+        ("bash -c 'torchrun $DISTRIBUTED_ARGS train.py'", {}),
+        ("bash -c 'torchrun ${DISTRIBUTED_ARGS[@]} train.py'", {}),
+        ("bash -c 'accelerate launch $ARGS train.py'", {}),
+        ("bash -c '[ $NODE_RANK = 0 ] && mpirun -np 16 python train.py || sleep infinity'", {}),
+        ("bash -c 'if [[ $SLURM_PROCID -eq 0 ]]; then horovodrun -np 16 -H $HOSTS python train.py; fi'", {}),
         ("accelerate launch --config_file four.yaml train.py", {}),
         ("bash -c 'deepspeed --no_ssh --node_rank $NODE_RANK --master_addr $MASTER_ADDR train.py'", {}),
     ],
@@ -124,6 +135,7 @@ def test_launchers_that_join_the_others_are_accepted(command: str, keys: dict[st
 
 def test_the_hint_never_makes_separate_trainings() -> None:
     assert "--launcher srun --ntasks-per-node 1 -- torchrun …" in _refusal("torchrun train.py")
+    assert "-- python -m torch.distributed.run …" in _refusal("python -m torch.distributed.run train.py")
     said = _refusal("torchrun train.py", nodes=4)
     assert "--nnodes $NUM_NODES --node-rank $NODE_RANK --master-addr $MASTER_ADDR" in said
     assert "srun" not in _refusal("mpirun -np 16 python train.py", nodes=4)
@@ -157,6 +169,8 @@ def test_a_launcher_in_a_script_is_a_warning(tmp_path: Path, monkeypatch: pytest
     for harmless in ("#!/usr/bin/env bash\npython train.py\n", "#!/bin/bash\necho 'unfinished\ntorchrun train.py\n"):
         (tmp_path / "run.sh").write_text(harmless)
         assert job.checked() == ()
+    (tmp_path / "run.sh").write_text("#!/bin/bash\ntorchrun ${DISTRIBUTED_ARGS[@]} train.py\n")
+    assert prepare(LAYOUT, None, {"command": tuple(shlex.split(command)), "nodes": 4, **SRUN}).checked() == ()
     if command == "./run.sh":
         (tmp_path / "run.sh").write_text("#!/usr/bin/python3\ntorchrun\n")
         assert job.checked() == ()

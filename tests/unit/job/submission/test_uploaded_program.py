@@ -80,7 +80,16 @@ def test_a_program_that_git_ignores(project: Path, tmp_path: Path, ignored: str,
 
 
 @pytest.mark.parametrize(
-    "command", ["python -u trainn.py", "env A=1 python trainn.py", "bash none.sh", "./none", "src/none"]
+    "command",
+    [
+        "python -u trainn.py",
+        "env A=1 python trainn.py",
+        "bash none.sh",
+        "bash -euo pipefail none.sh",
+        "./none",
+        "src/none",
+        "uv run python none.py",
+    ],
 )
 def test_a_program_that_is_not_there(project: Path, command: str) -> None:
     assert "in the workdir ., which is all that nodes get from this machine" in _refusal(command)
@@ -95,6 +104,15 @@ def test_a_program_that_is_not_there(project: Path, command: str) -> None:
         "python /home/ubuntu/train.py",
         "bash -c 'python none.py'",
         "env --chdir=src python train.py",
+        "bash -euo pipefail run.sh",
+        "bash --norc -eo pipefail run.sh",
+        "bash -euxo pipefail -c 'python none.py'",
+        "uv run --index-url https://download.pytorch.org/whl/cu124 python train.py",
+        "uv run --directory src/none python train.py",
+        "conda run -n env --cwd /fsx/code python main.py",
+        "poetry run -C /fsx/code python main.py",
+        "apptainer exec --nv --mount type=bind,src=/a,dst=/b docker://nvcr.io/nvidia/pytorch:24.01-py3 python train.py",
+        "apptainer exec --pwd /workspace image.sif python main.py",
         "/usr/bin/env",
         "nvidia-smi",
         "~/x",
