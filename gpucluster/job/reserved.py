@@ -21,9 +21,10 @@ _OURS = (
 _LAUNCHERS = (
     "LOCAL_WORLD_SIZE|GROUP_RANK|GROUP_WORLD_SIZE|ROLE_(RANK|WORLD_SIZE|NAME)|TORCHELASTIC_(RUN_ID|RESTART_COUNT)|"
     "HOROVOD_(RANK|SIZE|LOCAL_RANK|LOCAL_SIZE|CROSS_RANK|CROSS_SIZE|HOSTNAME|GLOO_RENDEZVOUS_.*)|"
-    "OMPI_COMM_WORLD_.*|PMI_.*|PMIX_.*"
+    "OMPI_COMM_WORLD_.*|PMI_.*|PMIX_(?!MCA_).*"
 )
-"""torchrun's elastic agent (LocalElasticAgent), horovodrun (gloo_run.py) and Open MPI set them for each rank."""
+"""torchrun's elastic agent (LocalElasticAgent), horovodrun (gloo_run.py) and Open MPI set them for each rank. Users set
+PMIx's parameters, such as PMIX_MCA_gds, themselves."""
 _SLURMS = "(SLURM|SLURMD|SBATCH|SALLOC|SRUN|SQUEUE|SINFO|SACCT|SCANCEL|SCONTROL|SATTACH|SBCAST|SSTAT)_.*"
 """Slurm's commands read them as options ("ENVIRONMENT VARIABLES" in their man pages): srun starts the ranks."""
 LOADERS = r"LD_.*|GLIBC_TUNABLES|GCONV_PATH|LOCPATH|NLSPATH|MALLOC_.*"
