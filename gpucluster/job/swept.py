@@ -17,6 +17,8 @@ _LIKE_A_RANGE = (
     r"[-+]?\.?\d[\w.+-]*?\s*\.\.(?!/).*|\.\.+\s*[-+]?\d.*|[A-Za-z]\.\.[A-Za-z]|[A-Za-z]+\d+\.\.[A-Za-z]+\d+"
     r"|(range|arange|linspace|logspace|choice|interval|uniform|loguniform)\(.*\)"
 )
+_MOST_DIGITS = 12
+"""Before or after the point. Decimal computes with 28."""
 _OF_AN_ARRAY = r"(\d+)-(\d+)(?::(\d+))?"
 _OPENING = {"]": "[", ")": "(", "}": "{"}
 _QUOTED = "put a text into quotes: '…'"
@@ -105,7 +107,7 @@ def _range(text: str, first: str, last: str, step: str | None) -> list[str]:
     if not step and not all(re.fullmatch(_WHOLE, each) for each in (first, last)):
         raise refuse(f"{text} needs a step: {first}..{last}..STEP", "or list the values: 0.1,0.2,0.3")
     low, high, width = Decimal(first), Decimal(last), abs(Decimal(step or "1"))
-    if not width:
+    if not width or any(abs(each.adjusted()) > _MOST_DIGITS for each in (low, high, width)):
         raise _no_range(text)
     count = int(abs(high - low) // width) + 1
     if count > MAX_ELEMENTS:

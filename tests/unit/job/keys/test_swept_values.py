@@ -60,6 +60,8 @@ def test_values(text: Any, values: list[str]) -> None:
         ("0.1..0.3", "0.1..0.3 needs a step: 0.1..0.3..STEP"),
         ("1e-4..1e-2", "needs a step"),
         ("1..5..0", "is not a range: write 1..5, 10..50..20 or 0.1..0.3..0.1"),
+        ("1..5..1e-30", "is not a range"),
+        ("1e400..1e999..1", "is not a range"),
         ("1...5", "is not a range"),
         ("1..", "is not a range"),
         ("..5", "is not a range"),
