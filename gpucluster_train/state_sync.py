@@ -32,7 +32,8 @@ EVERY_S = 60.0
 SETTLED_S = 5.0
 """A program that does not rename may still be writing to a file that just changed. The last copy includes it."""
 GROWING_S = 600.0
-"""A new file that still changes after this time is a log, and no checkpoint that replaces a deleted one."""
+"""A new file that still changes after this time is a log, and no checkpoint that replaces a deleted one. A deleted file
+stays no longer in the copy if that has a newer one."""
 LIST = ".gpucluster-state.json"
 
 
@@ -165,6 +166,8 @@ class Sync:
         self.copied: Entries = {}
         self._new_since: dict[str, float] = {}
         """When each file was first seen that is not in the copy, by time.monotonic()."""
+        self._gone_since: dict[str, float] = {}
+        """When each file was first missed that is in the copy."""
 
     def restore(self) -> str:
         """Restores all or nothing. Returns a line for the log; "" if nothing was restored."""
@@ -259,9 +262,16 @@ class Sync:
         seen, now = self._new_since, time.monotonic()
         self._new_since = {name: seen.get(name, now) for name in there if name not in done}
         coming = any(now - since < GROWING_S for since in self._new_since.values())
+        self._gone_since = {name: self._gone_since.get(name, now) for name in gone}
         if gone and (coming or not (there or last) or being_written(self.folder)):
-            return [name for name in gone if _has_no_place(name, {each for each in done if each in there})]
+            kept = {name: entry for name, entry in done.items() if name in there}
+            return [name for name in gone if _has_no_place(name, set(kept)) or self._is_replaced(name, kept)]
         return gone
+
+    def _is_replaced(self, name: str, kept: Entries) -> bool:
+        """Whether a file was deleted long ago, and a newer one is in the copy: an unfinished file may always change."""
+        long_ago = time.monotonic() - self._gone_since[name] >= GROWING_S
+        return long_ago and any(each.changed_ns > self.copied[name].changed_ns for each in kept.values())
 
     def _copy(self, name: str, entry: Entry) -> bool:
         """A file that changes meanwhile is copied again the next time."""

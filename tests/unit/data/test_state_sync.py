@@ -164,6 +164,25 @@ def test_an_old_unfinished_file_does_not_keep_what_was_deleted(tmp_path: Path) -
     assert keys() == {"epoch-1", LIST}
 
 
+def test_an_unfinished_file_that_always_changes_keeps_deleted_checkpoints_only_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the copy would have every checkpoint, and its restoration could fill the disk."""
+    sync = run(cluster(tmp_path, "a"), **{"epoch-0": "0"})
+    (sync.folder / "epoch-0").unlink()
+    write(sync.folder, ".heartbeat", "x")
+    monkeypatch.setattr(state_sync, "GROWING_S", 0.0)
+    sync.step(last=False)
+    assert keys() == {"epoch-0", LIST}, "nothing newer is in the copy"
+    monkeypatch.setattr(state_sync, "GROWING_S", 600.0)
+    write(sync.folder, "epoch-1", "1")
+    sync.step(last=True)
+    assert keys() == {"epoch-0", "epoch-1", LIST}
+    monkeypatch.setattr(state_sync, "GROWING_S", 0.0)
+    sync.step(last=False)
+    assert keys() == {"epoch-1", LIST}
+
+
 def test_a_program_that_runs_and_has_deleted_everything_keeps_the_copy(tmp_path: Path) -> None:
     sync = run(cluster(tmp_path, "a"), **{"epoch-0": "0"})
     (sync.folder / "epoch-0").unlink()
