@@ -12,12 +12,13 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpucluster import shipped
+from gpucluster.addresses import within
 from gpucluster.errors import UsageError
 from gpucluster.job.script import ENVIRONMENTS
 from gpucluster.job.spec import JobSpec
@@ -61,13 +62,15 @@ class Packages:
         return {f"packages/{name}": File(text) for name, text in files.items()}
 
 
-def of(spec: JobSpec, environment: str, folder: Path, workdir: Path | None) -> Packages | None:
-    """`folder`: that of job.yaml, or the current one. Raises UsageError."""
+def of(
+    spec: JobSpec, environment: str, folder: Path, workdir: Path | None, shared: Sequence[str] = ()
+) -> Packages | None:
+    """`folder`: that of job.yaml, or the current one. `shared`: folders that all nodes have. Raises UsageError."""
     if not spec.requirements and not spec.setup:
         return None
     asked = [_without_build(line, environment) for line in lines(spec.requirements, folder)]
     for line in asked:
-        _check(line, environment, workdir)
+        _check(line, environment, workdir, shared)
     requirements = tuple(line.text for line in asked)
     named = sorted({*(line.path or line.links or "" for line in asked), *_words(spec.setup)} - {""})
     content = {name: digest for name in named if workdir and (digest := _digest(workdir, name))}
@@ -105,21 +108,24 @@ def _digest(workdir: Path, name: str) -> str:
 _CONDAS = re.compile(r"/(croot|feedstock_root|conda-bld|bld|ci_\w+)/")
 
 
-def _built_from(line: Line) -> str:
+def _built_from(line: Line, shared: Sequence[str]) -> str:
     """`pip freeze` prints where a package came from (PEP 610): of conda's packages the folder of their build, as in
     https://github.com/conda/conda/issues/11580, and of your own their folder."""
     found = re.search(r"@\s*file://(/[^\s;#]+)", line.text)
-    return found[1] if found and (not found[1].endswith(ARCHIVES) or _CONDAS.search(found[1])) else ""
+    if not found or _CONDAS.search(found[1]):
+        return found[1] if found else ""
+    is_there = found[1].endswith(ARCHIVES) or any(within(found[1], folder) for folder in shared)
+    return "" if is_there else found[1]
 
 
-def _check(line: Line, environment: str, workdir: Path | None) -> None:
+def _check(line: Line, environment: str, workdir: Path | None, shared: Sequence[str]) -> None:
     if line.path:
         if not line.path.startswith("/") and not (workdir and (workdir / line.path).exists()):
             raise UsageError(
                 f"{line.place}: no file {line.path} in the workdir {workdir}, and the cluster gets no other files",
                 "give its path relative to the workdir, or put it on shared storage",
             )
-    elif built := _built_from(line):
+    elif built := _built_from(line, shared):
         raise UsageError(
             f"{line.place}: {line.text}: {built} is on the machine where the package was built",
             "write its version instead, as `pip list --format=freeze` does, or its path on shared storage: /fsx/folder",

@@ -89,7 +89,8 @@ def of(layout: Layout, spec: JobSpec, file: Path | None, flags: Mapping[str, Any
     spec, local = _localized(spec, file, flags, layout)
     request = SbatchRequest.from_spec(spec, layout, layout.real(folder_path(folder_name(spec))))
     workdir = program.workdir(spec, file)
-    return Prepared(spec, request, workdir, _packages(spec, request, file, workdir), local)
+    shared = ["/"] if layout.site else [each.mount for each in layout.config.storage]  # another cluster's are unknown
+    return Prepared(spec, request, workdir, _packages(spec, request, file, workdir, shared), local)
 
 
 def _localized(
@@ -105,12 +106,14 @@ def _localized(
     return inputs.localized(spec, {name: Path() if name in typed else there for name in spec.channels}, layout.real)
 
 
-def _packages(spec: JobSpec, request: SbatchRequest, file: Path | None, workdir: Path | None) -> Packages | None:
+def _packages(
+    spec: JobSpec, request: SbatchRequest, file: Path | None, workdir: Path | None, shared: Sequence[str]
+) -> Packages | None:
     if not spec.requirements and not spec.setup:
         return None
     from gpucluster.submission import packages
 
-    return packages.of(spec, request.environment, file.parent if file else Path(), workdir)
+    return packages.of(spec, request.environment, file.parent if file else Path(), workdir, shared)
 
 
 def _of_files(spec: JobSpec, workdir: Path, uploaded: Sequence[Path]) -> tuple[str, ...]:

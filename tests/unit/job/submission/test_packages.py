@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
 import subprocess
 from pathlib import Path
@@ -15,6 +16,7 @@ from gpucluster.errors import JobSpecError, UsageError
 from gpucluster.job import load
 from gpucluster.layout import expand
 from gpucluster.submission import packages
+from gpucluster.submission.prepare import prepare
 from gpucluster.submission.requirements import lines
 from gpucluster_job.packages import installed, overlay
 
@@ -336,3 +338,11 @@ def test_a_folder_of_the_machine_that_built_a_package_is_refused_with_its_line(t
 
 def test_an_archive_on_shared_storage_may_be_a_url(tmp_path):
     assert asked(tmp_path, requirements=["mine @ file:///fsx/wheels/mine-1.0-py3-none-any.whl"])
+
+
+def test_a_folder_on_shared_storage_may_be_a_url(tmp_path):
+    storage = "storage: [{type: efs, mount: /shared}]\n"
+    for line, accepted in (("mine @ file:///shared/mine", True), ("mine @ file:///sharedx/mine", False)):
+        flags = {"command": ("hostname",), "requirements": (line,), "workdir": None}
+        with contextlib.nullcontext() if accepted else pytest.raises(UsageError, match="where the package was built"):
+            assert prepare(expand(loads(CLUSTER + storage)), None, flags).packages
