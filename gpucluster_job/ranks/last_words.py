@@ -26,11 +26,9 @@ _CHAINED = re.compile(
     rb"(During handling of the above exception, another exception occurred|"
     rb"The above exception was the direct cause of the following exception):"
 )
-_HANDLED = re.compile(
-    r"\b(DEBUG|INFO|WARN|WARNING|ERROR|EXCEPTION|CRITICAL|FATAL)\b|Exception in thread |(future|task): <"
-)
+_HANDLED = re.compile(r"\b(WARN|WARNING|ERROR|EXCEPTION|CRITICAL|FATAL)\b|Exception in thread |(future|task): <")
 """The line before the traceback of an error that need not end the program: a log record, the name of a thread or a
-task."""
+task. Records of INFO and DEBUG seldom have one, and often stand before the error that ended the program."""
 _NOISE = re.compile(
     r"wandb: |Set the environment variable HYDRA_FULL_ERROR=|.*:[0-9]+: \w*Warning: |\[[WI][0-9]+|Arguments: |\s"
 )

@@ -137,6 +137,16 @@ PROGRAMS = {
         """,
         "bad --seed",
     ),
+    "a goodbye after an error, which followed a log record": (
+        """
+        import atexit, logging
+        logging.basicConfig(level=logging.INFO)
+        atexit.register(print, "closing the writer")
+        logging.info("step 100")
+        raise ValueError("the loss is nan")
+        """,
+        "ValueError: the loss is nan",
+    ),
     "a chained error": (
         """
         try: 1 / 0
