@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from math import ceil
 from typing import Any
 
 from gpucluster.config.document import Finding
@@ -84,18 +85,19 @@ def _meaning(key: str, value: Any) -> Any:
 
 
 def _model_and_count(value: Any) -> tuple[str, int]:
-    """`H100:8`, `H100`, `{H100: 8}`: SkyPilot's and dstack's. The model is empty for any other value."""
+    """`H100:8`, `H100`, `{H100: 8}`: SkyPilot's and dstack's. The model is empty for any other value, such as `all`:
+    every model has a digit in its name."""
     if isinstance(value, dict) and len(value) == 1:
         ((model, count),) = value.items()
         value = f"{model}:{count}"
-    found = re.fullmatch(r"([A-Za-z][\w.-]*)(?::(\d+))?", value) if isinstance(value, str) else None
+    found = re.fullmatch(r"([A-Za-z][\w.-]*?\d[\w.-]*)(?::(\d+))?", value) if isinstance(value, str) else None
     return (found[1], int(found[2] or 1)) if found else ("", 0)
 
 
 def _size(value: Any, unit: str) -> Any:
     """In Slurm's form. `unit`: that of a number alone. `64+` and `64GB..` mean at least, as `mem` does."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])i?B?)?(?:\+|\.\..*)?", str(value), re.IGNORECASE)
+    found = re.fullmatch(r"(\d{1,12}(?:\.\d+)?)\s*(?:([KMGT])i?B?)?(?:\+|\.\..*)?", str(value), re.IGNORECASE)
     if isinstance(value, bool) or not found:
         return value
-    mib = float(found[1]) * _MIB[(found[2] or unit).upper()]
-    return "0" if not mib else f"{mib / 1024:.0f}G" if mib % 1024 == 0 else f"{mib:.0f}M"
+    mib = ceil(float(found[1]) * _MIB[(found[2] or unit).upper()])  # 0 would be all memory
+    return "0" if not mib else f"{mib // 1024}G" if mib % 1024 == 0 else f"{mib}M"

@@ -36,6 +36,7 @@ def read(tmp_path: Path, line: str) -> JobSpec:
         ("memory: 16GB..32GB", "16G"),
         ("memory: 0.125T", "128G"),
         ("memory: 0", "0"),
+        ("memory: 500K", "1M"),
         ("mem_gb: 64", "64G"),
         ("memMB: 1024", "1G"),
         ("memMB: 1000", "1000M"),
@@ -80,6 +81,8 @@ def test_time_in_minutes(tmp_path: Path) -> None:
         ("gpu: {A100-80GB: 2}", "gpu: the nodes of train have A10G GPUs, got A100-80GB"),
         ("accelerators: {A10G: 1, H100: 1}", "accelerators: must be a whole number"),
         ("gpu: 24GB", "gpu: must be a whole number"),
+        ("gpus: all", "gpus: must be a whole number"),
+        ("gpu: auto", "gpu: must be a whole number"),
         ("memory: lots", "memory: must be a size for each node such as 64G"),
     ],
 )
