@@ -25,8 +25,12 @@ _LAUNCHERS = (
 )
 """torchrun's elastic agent (LocalElasticAgent), horovodrun (gloo_run.py) and Open MPI set them for each rank. Users set
 PMIx's parameters, such as PMIX_MCA_gds, themselves."""
-_SLURMS = "(SLURM|SLURMD|SBATCH|SALLOC|SRUN|SQUEUE|SINFO|SACCT|SCANCEL|SCONTROL|SATTACH|SBCAST|SSTAT)_.*"
-"""Slurm's commands read them as options ("ENVIRONMENT VARIABLES" in their man pages): srun starts the ranks."""
+_SLURMS = (
+    "(?!SLURM_(MPI_TYPE|CPU_BIND)$)"
+    "(SLURM|SLURMD|SBATCH|SALLOC|SRUN|SQUEUE|SINFO|SACCT|SCANCEL|SCONTROL|SATTACH|SBCAST|SSTAT)_.*"
+)
+"""Slurm's commands read them as options ("ENVIRONMENT VARIABLES" in their man pages): srun starts the ranks.
+The two that are left out choose only how: our own steps give --cpu-bind themselves."""
 LOADERS = r"LD_.*|GLIBC_TUNABLES|GCONV_PATH|LOCPATH|NLSPATH|MALLOC_.*"
 """The dynamic loader and the C library read them in every program (ld.so(8), environ(7)). The job's own programs must
 not load other libraries than the node's."""
