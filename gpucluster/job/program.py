@@ -68,9 +68,17 @@ def problem(spec: JobSpec, workdir: Path | None, uploaded: Callable[[], Collecti
         if not (workdir / where).exists():
             return UsageError(f"command: no file {named} in the workdir {workdir}, {_ALL}", _RELATIVE)
         if not _is_among(where, uploaded()):
-            ignored = f"git ignores {named} in the workdir {workdir}, so it would not be uploaded"
-            return UsageError(f"command: {ignored}", _rule(workdir, named))
+            return _not_uploaded(named, workdir)
     return None
+
+
+def _not_uploaded(named: str, workdir: Path) -> UsageError:
+    folder = workdir.absolute()
+    if any((each / ".git").exists() for each in (folder, *folder.parents)):
+        ignored = f"git ignores {named} in the workdir {workdir}, so it would not be uploaded"
+        return UsageError(f"command: {ignored}", _rule(workdir, named))
+    never = "folders that `gpucluster fetch` made are not uploaded, nor is __pycache__"
+    return UsageError(f"command: {named} in the workdir {workdir} would not be uploaded", f"copy it elsewhere: {never}")
 
 
 _ALL = "which is all that nodes get from this machine"

@@ -13,6 +13,7 @@ from gpucluster.config import loads
 from gpucluster.errors import UsageError
 from gpucluster.layout import expand
 from gpucluster.submission.prepare import Prepared, prepare
+from gpucluster.submission.snapshot import FETCHED
 from gpucluster.submission.task import code_key
 
 LAYOUT = expand(
@@ -148,6 +149,18 @@ def test_a_folder_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / ".gitignore").write_text("*")
     (tmp_path / "train.py").write_text("")
     assert _refusal("python train.py") == ""
+
+
+def test_a_program_of_a_fetched_folder_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job-12").mkdir()
+    (tmp_path / "job-12" / ".gitignore").write_text(FETCHED)
+    for name in ("job-12/train.py", "train.py"):
+        (tmp_path / name).write_text("")
+    said = _refusal("python job-12/train.py")
+    assert said.startswith("command: job-12/train.py in the workdir . would not be uploaded; copy it")
+    assert "git ignores" not in said and "gpucluster fetch" in said
 
 
 def test_links_to_themselves_and_to_each_other(project: Path) -> None:
