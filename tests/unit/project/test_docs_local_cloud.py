@@ -23,6 +23,7 @@ _PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]+(?:/|\.(?:py|sh|j2|yaml|json|md|toml|
 _LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 # Files of users, of the cluster and of the local cloud, which are not in the repository.
 ELSEWHERE = {
+    ".gpucluster/clusters.json",
     "api.jsonl",
     "cdk.context.json",
     "cloud.json",
