@@ -180,7 +180,7 @@ def test_the_clusters_file_systems_are_found_by_their_tags() -> None:
     fsx.get_paginator("describe_file_systems").paginate.return_value = pages
     others = ("budgets", "cloudformation", "ec2", "iam", "rds", "route53", "ssm", "sts")
     clients = Clients(fsx=fsx, **dict.fromkeys(others))
-    deployment = RealDeployment("c", "us-east-1", Path("x"), Path("x"), {}, clients, tell=lambda line: None)
+    deployment = RealDeployment("c", "us-east-1", Path("x"), Path("x"), dict, clients, tell=lambda line: None)
     assert deployment.file_systems() == {"c-burst"}
 
 
