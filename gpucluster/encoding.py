@@ -13,10 +13,15 @@ _MARKS = (
 )
 
 
+def marked(content: bytes) -> tuple[bytes, str] | None:
+    """The byte order mark with which it begins, and the encoding that the mark names."""
+    return next((each for each in _MARKS if content.startswith(each[0])), None)
+
+
 def decoded(content: bytes, errors: str = "strict") -> str:
     """In the encoding that its byte order mark names, else in UTF-8; `errors` counts only there. Raises
     UnicodeDecodeError, also at a NUL: text in UTF-16 without a mark is full of them."""
-    mark, encoding = next((each for each in _MARKS if content.startswith(each[0])), (b"", "utf-8"))
+    mark, encoding = marked(content) or (b"", "utf-8")
     text = content.removeprefix(mark).decode(encoding, errors if encoding == "utf-8" else "strict")
     if "\0" in text:
         at = content.index(0)

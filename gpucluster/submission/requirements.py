@@ -3,7 +3,6 @@ uv.lock."""
 
 from __future__ import annotations
 
-import codecs
 import re
 import subprocess
 import tomllib
@@ -11,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpucluster.encoding import marked
 from gpucluster.errors import UsageError
 
 FILES = (".txt", ".in", ".toml", ".lock")
@@ -155,10 +155,10 @@ def _text(path: Path) -> str:
     """A requirements file's text. As in pip (_internal/req/req_file.py), a byte order mark names the encoding, or PEP
     263's comment in one of the first two lines: `# -*- coding: latin-1 -*-`."""
     data = _content(path)
-    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "") or _declared(data) or "utf-8"
+    mark, encoding = marked(data) or (b"", _declared(data) or "utf-8")
     hint = "save it as UTF-8, or write its encoding into its first line: # -*- coding: latin-1 -*-"
     try:
-        text = data.decode(encoding)
+        text = data.removeprefix(mark).decode(encoding)
     except UnicodeDecodeError as error:
         raise UsageError(f"requirements: {path}: {_not(error)}", hint) from None
     except (LookupError, ValueError):
@@ -167,15 +167,6 @@ def _text(path: Path) -> str:
     if "\0" in text:
         raise UsageError(f"requirements: {path}: it has NUL characters, as UTF-16 without its mark has", hint)
     return text
-
-
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
 
 
 def _declared(data: bytes) -> str:
