@@ -35,9 +35,9 @@ def test_a_failed_step_on_a_compute_node_is_shown_as_the_reason(cluster: Bed) ->
     job = cluster.submit(f"--sbatch-args=--nodelist={node}", "--launcher", "srun", "--", "true")
     job_id = job.last["job_id"]
     try:
-        reason = wait_for("the reason", lambda: _reason(cluster, node, "step=slurm"), 120)
+        reason = wait_for("the reason", lambda: _reason(cluster, node, "step=packages"), 120)
         assert "line=" in reason
-        assert "step=slurm" in cluster.gpucluster("status").stdout
+        assert "step=packages" in cluster.gpucluster("status").stdout
         wait_for("the job, pending again", lambda: "PD" in cluster.ssh("squeue", "-h", "-o", "%t", "-j", job_id), 30)
     finally:
         cluster.gpucluster("cancel", job_id)

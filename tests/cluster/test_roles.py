@@ -49,7 +49,7 @@ def _fail_a_boot(cluster: Bed) -> None:
     rule = ["--message", "slurmd: fatal: no such luck", "--tag", "gpucluster:role=compute", "--count", "1"]
     assert cluster.localcloud("fault", "add", "broken", "--command", "slurmd", *rule).returncode == 0
     job = cluster.submit(f"--sbatch-args=--nodelist={node}", "--launcher", "srun", "--", "true")
-    wait_for("the reason", lambda: "step=slurm" in cluster.ssh("sinfo", "-R", "-h", "-o", "%200E"), 120)
+    wait_for("the reason", lambda: "step=packages" in cluster.ssh("sinfo", "-R", "-h", "-o", "%200E"), 120)
     cluster.gpucluster("cancel", job.last["job_id"])
     cluster.localcloud("fault", "clear")
 
