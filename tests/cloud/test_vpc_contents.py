@@ -102,6 +102,18 @@ def test_the_cluster_alone_is_in_nobodys_way(crowded: Crowded) -> None:
     assert crowded.deployed.in_the_way() == []
 
 
+def test_a_node_that_the_head_launches_meanwhile_is_nobodys(crowded: Crowded) -> None:
+    ec2 = crowded.ec2
+    image = ec2.describe_instances(InstanceIds=[crowded.id("Head")])["Reservations"][0]["Instances"][0]["ImageId"]
+    own = crowded.deployed._belongings()
+    tags = [{"Key": f"gpucluster:{key}", "Value": value} for key, value in (("cluster", NAME), ("role", "compute"))]
+    ec2.run_instances(
+        ImageId=image, InstanceType="m5.large", SubnetId=crowded.id("Subnet"), MinCount=1, MaxCount=1,
+        TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
+    )  # fmt: skip
+    assert vpc_contents.others(ec2, own) == []
+
+
 def test_everything_of_others_is_named(crowded: Crowded) -> None:
     ec2, subnet, vpc = crowded.ec2, crowded.id("Subnet"), crowded.id("Vpc")
     image = ec2.describe_instances(InstanceIds=[crowded.id("Head")])["Reservations"][0]["Instances"][0]["ImageId"]

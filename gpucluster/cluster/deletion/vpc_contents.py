@@ -31,6 +31,7 @@ Filters = list[dict[str, Any]]
 class Belongings:
     """What the stack and its nodes are."""
 
+    cluster: str
     vpcs: tuple[str, ...]
     """VPCs that are deleted with the stack."""
     groups: frozenset[str]
@@ -42,6 +43,7 @@ def belongings(cloudformation: Any, ec2: Any, name: str, *, network_stays: bool)
     found = stack.all_physical_ids(cloudformation, name)
     nodes = {each["InstanceId"] for each in tagged_instances.find(ec2, cluster=name)}
     return Belongings(
+        cluster=name,
         vpcs=() if network_stays else tuple(found.get("AWS::EC2::VPC", ())),
         groups=frozenset(found.get("AWS::EC2::SecurityGroup", ())),
         ids=frozenset(each for ids in found.values() for each in ids) | nodes,
@@ -61,11 +63,14 @@ def refusal(found: list[str], name: str) -> UsageError:
 def _by_interface(ec2: Any, own: Belongings) -> Iterator[str]:
     """Instances, and whatever else has a network interface, such as a Lambda function or a database."""
     guardduty = set(_guardduty_groups(ec2, own))
-    for interface in _interfaces(ec2, own):
+    interfaces = _interfaces(ec2, own)
+    # The head node may have launched a node since `belongings`, so the nodes are looked up after the interfaces.
+    ours = own.ids | {each["InstanceId"] for each in tagged_instances.find(ec2, cluster=own.cluster)}
+    for interface in interfaces:
         instance_id = interface.get("Attachment", {}).get("InstanceId")
         groups = {group["GroupId"] for group in interface.get("Groups", [])}
         where = f"{interface['NetworkInterfaceId']} in {interface['SubnetId']}"
-        if instance_id and instance_id not in own.ids:
+        if instance_id and instance_id not in ours:
             yield f"instance {instance_id} in {interface['SubnetId']}"
         elif interface["Status"] == "available":
             yield f"network interface {where}, which nothing uses{_described(interface.get('Description'))}"
