@@ -99,8 +99,8 @@ class Run:
         return logs.log(self.remote, self.job_id)
 
     def elements(self) -> list[Element]:
-        """Of a sweep or an array, in order: `job_id`, `parameters`, `state`, `metrics` (the last values), `reason`.
-        `Cluster.run(element.job_id)` is its run. Raises UsageError for another job."""
+        """The elements of a sweep or an array, in order: `job_id`, `parameters`, `state`, `metrics` (the last
+        values), `reason`. `Cluster.run(element.job_id)` is its run. Raises UsageError for another job."""
         number, index = array_of(self.job_id)
         if index is not None:
             raise UsageError(f"job {self.job_id} is one element: ask job {number} for all", f"run({number}).elements()")

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 from gpucluster.errors import AccessError, AwsError
 
 ATTEMPTS = 6
-"""Of a call that AWS throttles or does not answer. If AWS throttles, botocore's mode `standard` pauses up to 1, 2, 4, 8
-and 16 s between them, and half of that on average; otherwise a twentieth (botocore/retries/standard.py). So an error
-comes after about 15 s, or about one."""
+"""How often a call is made that AWS throttles or does not answer. If AWS throttles, botocore's mode `standard` pauses
+up to 1, 2, 4, 8 and 16 s between them, and half of that on average; otherwise a twentieth
+(botocore/retries/standard.py). So an error comes after about 15 s, or about one."""
 CREDENTIALS = (
     "AuthFailure",
     "ExpiredToken",
@@ -45,7 +45,7 @@ _DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 _SKEWED = re.compile(r"Signature (expired|not yet current)|request time and the current time is too large")
 """The reference of AWS Signature Version 4, "Troubleshooting"; Amazon S3, "Error responses": RequestTimeTooSkewed."""
 _EXPIRED = re.compile(r"refreshed credentials are still expired")
-"""Of the RuntimeError that botocore raises if a profile or the environment has only credentials whose time is over."""
+"""The RuntimeError that botocore raises if a profile or the environment has only credentials that have expired."""
 _WEB_PAGE = re.compile(rb"<html\b|<!doctype html\b", re.IGNORECASE)
 _TITLE = re.compile(rb"<title>\s*([^<]{1,100})", re.IGNORECASE)
 _TOLERATED_S = 240

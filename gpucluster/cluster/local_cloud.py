@@ -19,7 +19,7 @@ from gpucluster.errors import GpuClusterError, UsageError
 
 DEFAULT_PORT = 5566
 ACCOUNT = "123456789012"
-"""Of every local cloud (`localcloud/clients.py`)."""
+"""The account of every local cloud (`localcloud/clients.py`)."""
 ENDED = ".ended"
 DEFAULT_WHEELS = Path("~/.cache/gpucluster/wheels")
 

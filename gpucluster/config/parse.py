@@ -125,7 +125,7 @@ class _Reading:
         self.problems: list[_Malformed] = []
         self._open: list[Node] = []
         self._flat: dict[int, _Pairs | None] = {}
-        """Of a mapping's node, its pairs with the merged ones; None while they are read."""
+        """A mapping's node -> its pairs with the merged ones; None while they are read."""
         self._constructor = YAML(typ="safe", pure=True).constructor
 
     def value(self, node: Node, path: Path) -> Any:

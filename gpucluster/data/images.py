@@ -11,15 +11,16 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 _JPEG, _PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"
 _EOI, _SCAN, _SOI = 0xD9, 0xDA, 0xD8
 _MARKER = re.compile(rb"\xff([\xc0-\xcf\xd8-\xfe])")
-"""Of ITU-T T.81 table B.1, without restarts, which stand inside a scan. After FF, a scan has 00, and in JPEG-LS
-anything below 80. Like libjpeg (next_marker in jdmarker.c), a search skips what else stands between segments."""
+"""The markers of ITU-T T.81 table B.1, without restarts, which stand inside a scan. After FF, a scan has 00, and in
+JPEG-LS anything below 80. Like libjpeg (next_marker in jdmarker.c), a search skips what else stands between
+segments."""
 _UNCHECKED = (
     *(b"GIF8", b"BM", b"II*\0", b"MM\0*"),
     *(b"\xff\x4f\xff\x51", b"\0\0\0\x0cjP  ", b"\xff\x0a", b"\0\0\0\x0cJXL "),
 )
 """Beginnings of GIF, BMP, TIFF; of JPEG 2000 and JPEG XL, each as a stream and in a file."""
 _BRANDS = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1", b"avif", b"avis")
-"""Of ISO 23008-12 and AV1 image files: telephones and web servers call them .jpg, too."""
+"""Brands of ISO 23008-12 and AV1 image files: telephones and web servers call them .jpg, too."""
 
 
 def flaw(content: bytes) -> str | None:

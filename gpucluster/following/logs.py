@@ -46,7 +46,7 @@ def _require_one(remote: Remote, job_id: str) -> None:
 
 
 def last_lines(remote: Remote, job_id: str, ending: Ending, count: int) -> list[str]:
-    """Of the rank that failed first; of the whole log if none is known, or if it printed nothing."""
+    """Those of the rank that failed first; those of the whole log if no rank is known, or if it printed nothing."""
     argv = ["sh", "-c", _LAST_LINES, "sh", log_file(remote, job_id), ending.failed_label, str(count)]
     return remote.run(argv).stdout.splitlines()
 

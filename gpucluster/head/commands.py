@@ -53,7 +53,7 @@ def messages(errors: bytes) -> str:
 
 
 def pieces_after_mark(pieces: Iterator[bytes | None]) -> Iterator[bytes | None]:
-    """Of a command's output while it arrives; None is passed on."""
+    """The pieces of a command's output while it arrives; None is passed on."""
     before: bytes | None = b""
     for piece in pieces:
         if before is None or piece is None:
@@ -78,8 +78,8 @@ def tail_argv(path: str, offset: int) -> list[str]:
 
 
 def lines_of(tail: Callable[[int], Iterator[bytes | None]]) -> Iterator[str]:
-    """Of a file. `tail` gives what it holds from a byte on, and None at the end. It may end early, as a connection
-    does: the next one continues at the same byte."""
+    """The lines of a file. `tail` gives what it holds from a byte on, and None at the end. It may end early, as a
+    connection does: the next one continues at the same byte."""
     offset, rest = 0, b""
     while True:
         for data in tail(offset):

@@ -18,7 +18,7 @@ from gpucluster.job.started import is_assignment, started
 
 _SECRET = r"(?:.*_)?(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|(?:API|ACCESS|SECRET|PRIVATE)_?KEY)"
 _BUILTINS = ("cd", "source", ".", "export", "eval", "set", "ulimit", "umask", "module", "pushd")
-"""Of bash, and `module` of Environment Modules and Lmod, which is a function."""
+"""The commands of bash, and `module` of Environment Modules and Lmod, which is a function."""
 
 
 def check(spec: JobSpec) -> Iterator[Finding]:

@@ -51,7 +51,7 @@ class Decision:
     checks: tuple[resources.Check, ...] = ()
     denial: Denial | None = None
     late_denial: Denial | None = None
-    """Of a permission for which the service asks after it has accepted the call."""
+    """The permission for which the service asks after it has accepted the call."""
 
 
 LATE_DENIAL: ContextVar[Denial | None] = ContextVar("late_denial", default=None)

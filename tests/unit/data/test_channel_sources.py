@@ -17,7 +17,8 @@ import pytest
 from botocore.exceptions import ClientError, NoCredentialsError
 from moto.server import ThreadedMotoServer
 
-from gpucluster_train import streams, tars
+from gpucluster.job import channels as submitted
+from gpucluster_train import channels, streams, tars
 from gpucluster_train.channels import ChannelError
 from gpucluster_train.prepare import MANY, again, check, in_words, index_of, remarks, summary
 from gpucluster_train.sources import Listing, S3Source, listing, s3_errors
@@ -451,3 +452,10 @@ def test_shards_are_printed_in_utf8_whatever_the_locale(tmp_path):
     argv = [sys.executable, "-m", "gpucluster_train.channels", "train", "--epoch", "1"]
     done = subprocess.run(argv, env=own, capture_output=True, check=False)
     assert (done.stdout.decode(), done.stderr) == (f"{tmp_path}/data/実験.tar\n", b"")
+
+
+def test_submit_and_the_ranks_refuse_the_same_names() -> None:
+    """Neither package can import the other, so each has the rule."""
+    for code in range(0x11000):
+        name = f"a{chr(code)}b.tar"
+        assert submitted.name_flaw(name) == channels.name_flaw(name), hex(code)
