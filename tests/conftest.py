@@ -23,7 +23,7 @@ TIERS = ("unit", "shell", "cloud", "cluster", "nightly", "gpu", "chaos")
 NAMED = ("gpu", "chaos")
 """Tiers that run only if the command line names them: `make test-gpu`, `make chaos`."""
 BOOTING = ("cluster", "nightly", "chaos")
-SHARED = ("changing", "cluster", "servers", "storage")
+SHARED = ("changing", "cluster", "people", "servers", "storage")
 """Fixtures for the whole session that boot nodes: the tests of each stay together, in order."""
 
 

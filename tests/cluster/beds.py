@@ -55,9 +55,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
 
 
 @contextmanager
-def up_without_environments(folder: Path) -> Iterator[Bed]:
-    """A cluster whose jobs need no framework, and so it builds no environment."""
+def up_without_environments(folder: Path, more_keys: str = "") -> Iterator[Bed]:
+    """A cluster whose jobs need no framework, and so it builds no environment. `more_keys`: of cluster.yaml."""
     with opened(replace(Bed.make(folder), python="/home/plain")) as bed:
+        bed.config.write_text(bed.config.read_text().rstrip() + "\n" + more_keys)
         bed.up()
         bed.ssh("sh", "-c", f"sudo mkdir -p {bed.python}/bin && sudo ln -s /usr/bin/python3 {bed.python}/bin/python")
         yield bed
@@ -132,6 +133,20 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
         bed.client("s3").create_bucket(Bucket="storage-tests")
         bed.client("s3").put_object(Bucket="storage-tests", Key="data/ram/part-0", Body=bytes(2**20))
         bed.up()
+        yield bed
+
+
+USERS = """
+users:
+  - {name: alice}
+  - {name: bob}
+"""
+
+
+@pytest.fixture(scope="session")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """A cluster of two users who attack each other and the administrator; its jobs need no framework."""
+    with up_without_environments(tmp_path_factory.mktemp("people"), USERS) as bed:
         yield bed
 
 
