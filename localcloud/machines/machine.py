@@ -91,8 +91,9 @@ class Machine:
             before = leader or before
         if self.process.poll() is None:
             self._shut_down()
-        cgroups.kill(self.cgroup)
+        self.process.kill()  # by its number, because a process that has just begun has not joined its group yet
         self.process.wait()
+        cgroups.kill(self.cgroup)
 
     def _shut_down(self) -> None:
         """Asks init to power off and gives it time; a sleeper has no init."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 from localcloud.machines.hypervisor import NspawnHypervisor
+from localcloud.machines.machine import Machine as RealMachine
+from localcloud.machines.spec import BootFault
 
 
 class Machine(SimpleNamespace):
@@ -70,3 +73,14 @@ def test_other_calls_do_not_wait_while_a_disk_is_deleted(hypervisor: NspawnHyper
     hypervisor.terminate("i-1")
     assert free == [True]
     assert machine.state == "terminated"
+
+
+@pytest.mark.timeout(30)
+def test_a_process_that_has_not_joined_its_group_yet_ends_too() -> None:
+    """The instance is terminated while the shell that starts its guest is about to write into cgroup.procs."""
+    spec: Any = SimpleNamespace(instance_id="i-1")
+    machine = RealMachine(spec, BootFault(never_boots=True), Any, (), "lc-test-no-such-group")  # type: ignore[arg-type]
+    machine.process = subprocess.Popen(["sleep", "60"])
+    machine.end(hard=False, keep_disk=False)
+    machine.wait(lambda _: None)
+    assert machine.process.poll() == -9
