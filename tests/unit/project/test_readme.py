@@ -47,19 +47,19 @@ def test_the_first_job_is_shown_whole(file: str) -> None:
     )
 
 
-@pytest.mark.parametrize("page", ["asks.md", "proof.md"])
+@pytest.mark.parametrize("page", ["proof.md"])
 def test_every_test_that_a_page_names_exists(page: str) -> None:
     known = {path.name for folder in ("tests", "localcloud/tests") for path in (ROOT / folder).rglob("test_*.py")}
     named = set(re.findall(r"test_[a-z0-9_]+\.py", (ROOT / "docs" / page).read_text()))
     assert named and named <= known
 
 
-def test_validate_prints_what_a_page_shows(
+def test_validate_prints_what_readme_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shown = (ROOT / "docs/asks.md").read_text().partition("$ gpucluster validate\n")[2].partition("```")[0]
-    lines = ["name: GpuCluster", "region: us-east-1", "partitions:"]
-    lines += ["  - name: train", "    instance_types: [g5.12xlrge]", "    max_node: 4"]
+    shown = TEXT.partition("$ gpucluster validate\n")[2].partition("```")[0]
+    lines = ["name: GpuCluster", "region: us-east-1", "# one mistake", "partitions:"]
+    lines += ["  - name: train", "    instance_types: [g5.12xlrge]", "    max_nodes: 4"]
     (tmp_path / "cluster.yaml").write_text("\n".join(lines))
     monkeypatch.chdir(tmp_path)
     assert main(["validate"]) == 2
