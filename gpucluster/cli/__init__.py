@@ -22,6 +22,7 @@ import click
 
 from gpucluster.cli.frame import cluster_file
 from gpucluster.cli.frame.context import CliContext
+from gpucluster.cli.frame.screen import Screen
 from gpucluster.cluster_file import nearest
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, GpuClusterError
 from gpucluster.meant import did_you_mean
@@ -210,6 +211,15 @@ def cli(context: CliContext, config_path: str | None, context_name: str | None, 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one verb and returns the exit code. An error is printed to stderr as one message."""
+    streams = sys.stdout, sys.stderr
+    try:
+        sys.stdout, sys.stderr = (each and Screen(each) for each in streams)  # None: closed by the shell
+        return _main(arguments)
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     context = CliContext()
     # pydantic would read every installed distribution to look for plug-ins, and there are none to find
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpucluster import updates
+from gpucluster.cli.frame.screen import one_line
 from gpucluster.cluster import cdk
 from gpucluster.cluster.deployment import Deployment
 from gpucluster.config import ClusterConfig
@@ -196,7 +197,7 @@ def _refuse_while_jobs_run(connection: _Connection, hint: str) -> None:
 def _running_jobs(connection: _Connection) -> Sequence[str]:
     from gpucluster.cluster.draining import running
 
-    return [f"{job.job_id} ({job.name})" for job in running(connection())]
+    return [f"{job.job_id} ({one_line(job.name)})" for job in running(connection())]
 
 
 class _Connection:

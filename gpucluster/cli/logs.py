@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpucluster.cli.frame import following
+from gpucluster.cli.frame import following, screen
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.job_id import job_id as job_number
@@ -27,7 +27,7 @@ def command(context: CliContext, job_id: str | None, follow: bool) -> int:
     if follow:
         return _follow(context, job_id)
     with head(context) as remote:
-        click.echo(logs.log(remote, _known(remote, job_id)), nl=False)
+        click.echo(logs.log(remote, _known(remote, job_id)), nl=False, file=screen.of_logs())
     return 0
 
 

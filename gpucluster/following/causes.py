@@ -22,10 +22,11 @@ _RESTARTS = "Restarts="
 _FOR_NODES = ("BeginTime", "ReqNodeNotAvail", "Nodes required", "NodeDown", "Resources")
 
 # A line for each job, of its id and its nodes: `Restarts=1 train-1 train-2`, with a count for each element of an array.
+# `scontrol show job` also has the count, but after the job's name, in which a user could write another.
 # Then the files that the head node's programs wrote, one per line.
 _READ = """
 while [ $# -gt 0 ]; do
-  echo $(scontrol --oneliner show job "$1" | grep -o 'Restarts=[0-9]*') $(scontrol show hostnames "$2")
+  echo $(squeue --noheader --jobs="$1" --Format=RestartCnt:10 | sed 's/^ */Restarts=/') $(scontrol show hostnames "$2")
   shift 2
 done
 for file in /run/gpucluster/launching/*.json /run/gpucluster/booting.json /run/gpucluster/failures.json; do
@@ -95,14 +96,14 @@ def quiet(remote: Remote, job: Job, folder: str) -> list[str]:
     if job.phase != "running":
         return []
     now, then, limit, last = [*remote.run(["sh", "-c", _READ_LOG, "sh", folder]).stdout.splitlines(), *[""] * 4][:4]
-    silent = timedelta(seconds=int(now) - int(then)) if then.isdigit() else timedelta()
+    silent = timedelta(seconds=int(now) - int(then)) if then.isdecimal() else timedelta()
     if silent < QUIET:
         return []
     since = f"{datetime.fromtimestamp(int(then), UTC):%H:%M:%S} UTC"
     found = [f"its log has not grown for {silent // timedelta(minutes=1)} min, since {since}"]
     if last:
         found.append(f"the last line of a rank: {last[:LONGEST_LINE]}")
-    if limit.isdigit():
+    if limit.isdecimal():
         silence = timedelta(seconds=int(limit))
         found.append(f"hang_timeout ends the job if for {silence} no rank prints a line or writes a file")
     look = f"`gpucluster ssh -- ssh NODE top -b -n 1` shows whether it works, `gpucluster cancel {job.job_id}` ends it"

@@ -23,7 +23,7 @@ def main(jobs: Path, count: int, others: list[str]) -> None:
 def chosen(by_id: Path, count: int, others: set[str]) -> Iterator[str]:
     """Oldest first. Jobs of `data shard --array` before the last one have no result of their own, and name that one
     in `finish`."""
-    ids = sorted((name for name in _names(by_id) if name.isdigit()), key=int)
+    ids = sorted((name for name in _names(by_id) if name.isdecimal()), key=int)
     own = (job_id for job_id in reversed(ids) if not (by_id / job_id / "finish").exists())
     newest = set(islice(own, count))
     return (

@@ -14,7 +14,7 @@ _NO_ANSWER = "*"
 # SlurmdTimeout, which another cluster may have changed, and whether the job may be requeued.
 _READ = r"""
 scontrol show config | sed -n 's/^SlurmdTimeout *= *\([0-9]*\).*/\1/p'
-scontrol --oneliner show job "$1" | grep -o 'Requeue=[01]' | head -n 1
+squeue --noheader --jobs="$1" --Format=Requeue:4 | head -n 1
 """
 
 
@@ -36,7 +36,7 @@ def _sentence(remote: Remote, job: Job, names: list[str]) -> str:
     timeout, requeue = [*remote.run(["sh", "-c", _READ, "sh", job.job_id]).stdout.split(), "", ""][:2]
     if not timeout.strip("0"):
         return said
-    then = "ends the job" if requeue == "Requeue=0" else "runs the job again on other nodes"
+    then = "ends the job" if requeue == "0" else "runs the job again on other nodes"
     return f"{said}; after {timeout} s without an answer Slurm gives a node up and {then}"
 
 

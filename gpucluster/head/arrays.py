@@ -23,7 +23,7 @@ JOB_ID = re.compile(r"\d+([_+]\d+)?", re.ASCII)
 def array_of(job_id: str) -> tuple[str, int | None]:
     """29, 3 of 29_3; 29, None of 29."""
     number, _, index = job_id.partition("_")
-    return number, int(index) if index.isdigit() else None
+    return number, int(index) if index.isdecimal() else None
 
 
 def joined(jobs: Sequence[Job]) -> list[Job]:

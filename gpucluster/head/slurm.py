@@ -1,12 +1,14 @@
 """Slurm's commands as argument lists, and parsers of their output. Runs nothing.
 
-The formats are explicit: unlike the JSON output they are the same in Slurm 23.11 and 24.11, and need no slurmdbd. A
-field that users write (a name, a reason) is the last of its line, because it may contain the separator.
+The formats are explicit: unlike the JSON output they are the same in Slurm 23.11 and 24.11, and need no slurmdbd.
+Slurm prints a job's name as its user wrote it, with separators and line breaks. So a field that users write is the last
+of its record, and each record begins with MARK, which no user can know.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -15,22 +17,26 @@ from gpucluster.head import arrays
 
 Phase = Literal["waiting", "running", "done", "unknown"]
 
+MARK = f"{secrets.token_hex(8)}|"
+"""The beginning of each record of squeue and sinfo, new in each process: a line without it continues a name."""
 _JOB_FIELDS = "%i|%T|%P|%D|%N|%M|%l|%V|%S|%j|%r"
 _NODE_FIELDS = "%N|%R|%T|%H|%E"
 
 # All elements of an array are shown if one is: they are counted. An array has ended if all of them have.
 _NEWEST = """
 set -o pipefail
-"${@:4}" | awk -F'|' -v left="$1" -v also="$2" -v ended="$3" '
-  { number = $1; sub(/[_+].*/, "", number); number += 0
-    line[NR] = $0; job[NR] = number; seen[number] = 1
+"${@:5}" | awk -F'|' -v left="$1" -v also="$2" -v ended="$3" -v mark="$4" '
+  substr($0, 1, length(mark)) != mark { if (rows) line[rows] = line[rows] "\\n" $0; next }
+  { line[++rows] = $0; $0 = substr($0, length(mark) + 1)
+    number = $1; sub(/[_+].*/, "", number); number += 0
+    job[rows] = number; seen[number] = 1
     if (!index(ended, " " $2 " ") || index(also, " " number " ")) shown[number] = 1
     if (number > newest) newest = number
-    if (NR == 1 || number < oldest) oldest = number }
+    if (rows == 1 || number < oldest) oldest = number }
   END {
     for (number = newest; number >= oldest && left > 0; number--)
       if ((number in seen) && !(number in shown)) { shown[number] = 1; left-- }
-    for (row = 1; row <= NR; row++) if (job[row] in shown) print line[row] }'
+    for (row = 1; row <= rows; row++) if (job[row] in shown) print line[row] }'
 """
 
 
@@ -218,14 +224,14 @@ def squeue_argv(job_id: str | None = None, nodes: str | None = None) -> list[str
     for each element; otherwise pending elements share a line, whose list of indexes is cut off after 64 characters.
     """
     asked = [f"--jobs={job_id}"] * bool(job_id) + [f"--nodelist={nodes}"] * bool(nodes)
-    return ["squeue", "--noheader", "--states=all", "--array", f"--format={_JOB_FIELDS}", *asked]
+    return ["squeue", "--noheader", "--states=all", "--array", f"--format={MARK}{_JOB_FIELDS}", *asked]
 
 
 def newest_argv(ended: int, also: Iterable[str] = ()) -> list[str]:
     """From squeue's list: jobs that have not ended, jobs with these ids, and this many of the newest others. Slurm
     keeps those of the last hour, which may be thousands: the head node sends only those that are shown."""
     states = " ".join(name for name, state in JOB_STATES.items() if state.phase == "done")
-    return ["bash", "-c", _NEWEST, "bash", str(ended), f" {' '.join(also)} ", f" {states} ", *squeue_argv()]
+    return ["bash", "-c", _NEWEST, "bash", str(ended), f" {' '.join(also)} ", f" {states} ", MARK, *squeue_argv()]
 
 
 def owners_argv(job_ids: Iterable[str]) -> list[str]:
@@ -253,7 +259,7 @@ def sinfo_argv(partition: str | None = None, nodes: str | None = None) -> list[s
         "sinfo",
         "--noheader",
         "--Node",
-        f"--format={_NODE_FIELDS}",
+        f"--format={MARK}{_NODE_FIELDS}",
         *([f"--partition={partition}"] if partition else []),
         *([f"--nodes={nodes}"] if nodes else []),
     ]
@@ -289,7 +295,7 @@ def parse_job_id(text: str) -> str:
     """Parses `sbatch --parsable`: `123` or `123;cluster`, after possible lines of a plug-in. Raises ValueError."""
     lines = text.split()
     job_id = lines[-1].partition(";")[0] if lines else ""
-    if not job_id.isdigit():
+    if not job_id.isdecimal():
         raise ValueError(f"sbatch printed no job id: {text.strip()!r}")
     return job_id
 
@@ -334,17 +340,23 @@ def _joined(first: Job, part: Job) -> Job:
 
 
 def _jobs(text: str) -> Iterator[Job]:
-    for line in text.splitlines():
-        fields = line.split("|", 9)
-        if len(fields) == 10:
+    for record in _records(text):
+        fields = record.split("|", 9)
+        if len(fields) == 10 and fields[3].isdecimal():
             job_id, state, partition, nodes, node_list, elapsed, limit, submitted, start, rest = fields
             name, _, reason = rest.rpartition("|")
             yield Job(job_id, state, partition, int(nodes), node_list, elapsed, limit, submitted, start, name, reason)
 
 
+def _records(text: str) -> list[str]:
+    """What stands between two marks at the beginning of a line. A name's own line breaks stay in it."""
+    parts = re.split(f"^{re.escape(MARK)}", text, flags=re.MULTILINE)
+    return [part.removesuffix("\n") for part in (parts[1:] if MARK else text.split("\n")) if part]
+
+
 def parse_nodes(text: str) -> list[Node]:
     """One entry for each node and partition."""
-    fields = (line.split("|", 4) for line in text.splitlines() if line.count("|") >= 4)
+    fields = (record.split("|", 4) for record in _records(text) if record.count("|") >= 4)
     return [_node(*field) for field in fields]
 
 

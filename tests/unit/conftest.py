@@ -7,6 +7,14 @@ from collections.abc import Callable
 import pytest
 from synthesis import ROOT, Template, synthesize
 
+from gpucluster.head import slurm
+
+
+@pytest.fixture(autouse=True)
+def _records_without_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recorded output of squeue and sinfo, and the programs that play them, have no mark; test_forged_rows.py has."""
+    monkeypatch.setattr(slurm, "MARK", "")
+
 
 @pytest.fixture(scope="session")
 def template_of() -> Callable[[str], Template]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from gpucluster.cli.frame import screen
 from gpucluster.cli.frame.columns import columns
 from gpucluster.following import arrays, jobs, logs
 from gpucluster.following.patience import Patience
@@ -28,7 +29,7 @@ def follow(remote: Remote, job_id: str) -> jobs.Ending | None:
             click.echo("\n".join(columns(arrays.table(arrays.elements(remote, job_id)))))
         else:
             for line in logs.follow(remote, job_id, tell):
-                click.echo(line)
+                click.echo(line, file=screen.of_logs())
         ending = Patience(job_id, tell).ask(lambda: jobs.ending(remote, job_id))
     except KeyboardInterrupt:
         again = f"`gpucluster logs -f {job_id}` follows it again, `gpucluster cancel {job_id}` cancels it"

@@ -26,7 +26,6 @@ class Cluster:
         self.root = root
         (root / "bin").mkdir()
         (root / "jobs/by-id/7").mkdir(parents=True)
-        self.says("squeue", "7|RUNNING|train|2|train-[1-2]|0:04|UNLIMITED|x|x|raise|None")
         self.slurmd_timeout("120 sec")
         self.second("allocated")
 
@@ -43,7 +42,12 @@ class Cluster:
 
     def slurmd_timeout(self, timeout: str, requeue: int = 1) -> None:
         config = f"SlurmctldTimeout        = 30 sec\nSlurmdTimeout           = {timeout}\n"
-        self.says("scontrol", f"{config}JobId=7 JobName=x Requeue={requeue} Restarts=0 BatchFlag=1")
+        self.says("scontrol", config)
+        self.says("squeue", "7|RUNNING|train|2|train-[1-2]|0:04|UNLIMITED|x|x|raise|None")
+        queue = self.root / "bin" / "squeue"
+        queue.write_text(
+            queue.read_text().replace("\n", f"\ncase $* in *Requeue*) echo '{requeue}   '; exit ;; esac\n", 1)
+        )
 
 
 @pytest.fixture

@@ -49,8 +49,11 @@ class Head:
 
     def run(self, argv: Sequence[str]) -> Completed:
         self.ran.append(argv[0])
-        job = f"JobId=7 JobName=x Requeue=1 Restarts={self.restarts} BatchFlag=1 Reboot=0 ExitCode=0:0"
-        self._program("scontrol", f'[ "$2" = hostnames ] && echo "$3" | tr , "\\n" || echo {job}')
+        # squeue pads a number to its width on the right (print.c: _print_int)
+        self._program(
+            "squeue", f'[ "$*" = "--noheader --jobs=7 --Format=RestartCnt:10" ] && echo "{self.restarts:<10}"'
+        )
+        self._program("scontrol", 'echo "$3" | tr , "\\n"')
         words = [word.replace("/run/gpucluster", str(self.root / "run")) for word in argv]
         path = f"{self.root}/bin:/usr/bin:/bin"
         done = subprocess.run(["env", f"PATH={path}", *words], capture_output=True, text=True, check=False)
