@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,13 +20,17 @@ _SHRINKS = re.compile(r"^#SBATCH --no-kill\b", re.MULTILINE)
 def text(job: slurm.Running) -> str:
     """Its first lines; empty if it has none, or if it is no file."""
     try:
-        path = Path(job.script)
-        if not path.is_file():
-            return ""
-        with path.open(errors="replace") as file:
-            return file.read(_BYTES)
-    except OSError:  # such as a name that is too long, or a file system that is gone
+        return read_users_file(Path(job.script), _BYTES)
+    except (OSError, ValueError):  # such as a name that is too long, or a file system that is gone
         return ""
+
+
+def read_users_file(path: Path, most_bytes: int) -> str:
+    """The beginning of a file that its user may exchange meanwhile for a pipe or a device; empty if it is no file.
+    Raises OSError, and ValueError if the path is none."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as file:
+        is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        return file.read(most_bytes).decode(errors="replace") if is_file else ""
 
 
 def signal(script: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,9 @@ from gpucluster_node.batches import batches
 
 TIMEOUT_S = 30
 NODES_PER_CALL = 100
+END = secrets.token_hex(8)
+"""What ends each record that has a script's path. squeue prints the path as its user wrote it, with line breaks, which
+could forge records of other users' jobs. No user can know this end: it is new in each process."""
 _NODE = re.compile(r"NodeName=(?P<name>\S+)(?:.*? NodeAddr=(?P<address>\S+))?.*? State=(?P<state>\S+)")
 _REASON = re.compile(r" Reason=(?P<reason>.*) \[(?P<user>[^@\]]*)@(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\]")
 _EXTRA = re.compile(r".* Extra=(?P<value>\S+)")
@@ -184,7 +188,7 @@ def parse_requeued(text: str) -> list[Requeued]:
 
 def _name(job_id: str, array: str, task: str) -> str:
     """An element's own number may be the whole array's: scontrol would change all elements."""
-    return f"{array}_{task}" if task.isdigit() else job_id
+    return f"{array}_{task}" if task.isdecimal() else job_id
 
 
 def requeued() -> list[Requeued]:
@@ -215,18 +219,24 @@ _STARTED = RUNNING - {"CONFIGURING"}
 
 
 def parse_running(text: str, states: Collection[str] = _STARTED) -> list[Running]:
-    """From `squeue --Format` of RUNNING_COLUMNS."""
-    lines = ([field.strip() for field in line.split("|", 7)] for line in text.splitlines())
-    return [_running(*line) for line in lines if len(line) == 8 and line[5] in states]
+    """From `squeue --Format` of RUNNING_COLUMNS. A record that does not fit is left out."""
+    found = ([field.strip(" ") for field in record.split("|", 7)] for record in records(text))
+    return [_running(*each) for each in found if len(each) == 8 and each[4].isdecimal() and each[5] in states]
+
+
+def records(text: str) -> list[str]:
+    """What stands before each END at the end of a line."""
+    return text.split(f"{END}\n")
 
 
 def _running(part: str, first: str, array: str, task: str, restarts: str, _: str, nodes: str, script: str) -> Running:
     job_id = _name(part if first == "N/A" else first, array, task)
-    return Running(job_id, int(restarts), script.rstrip("|").strip(), part, frozenset(expand(nodes)))
+    path = script.rstrip(" ").removesuffix("|").rstrip(" ")
+    return Running(job_id, int(restarts), path, part, frozenset(expand(nodes)))
 
 
 RUNNING_COLUMNS = (
-    "JobID:12|,HetJobID:12|,ArrayJobID:12|,ArrayTaskID:12|,RestartCnt:4|,State:14|,NodeList:4000|,Command:4000|"
+    f"JobID:12|,HetJobID:12|,ArrayJobID:12|,ArrayTaskID:12|,RestartCnt:4|,State:14|,NodeList:4000|,Command:4000|{END}"
 )
 
 
@@ -244,20 +254,10 @@ def jobs_on(node: str) -> list[str]:
     return [words[0] for words in lines if len(words) == 2 and words[1] in RUNNING | ENDING]
 
 
-def parse_gpus(text: str, job_id: str, node: str) -> list[str]:
-    """From `scontrol --details show job`: the device files of the GPUs that the job has on the node, because gres.conf
-    numbers GPUs by them. Of an array's or a heterogeneous job's first id, the text has other jobs too."""
-    of_job = [each for each in text.split("\n\n") if re.match(rf"\s*JobId={job_id}\s", each)]
-    held = [found["held"] for each in of_job for found in _GRES.finditer(each) if node in expand(found["nodes"])]
-    return [file for each in held for numbers in _INDEXES.findall(each) for file in expand(f"/dev/nvidia[{numbers}]")]
-
-
-_GRES = re.compile(r"^ +Nodes=(?P<nodes>\S+) .*\bGRES=(?P<held>\S+)", re.MULTILINE)
-_INDEXES = re.compile(r"\bgpu[^(]*\(IDX:([\d,-]+)\)")
-
-
-def gpus_of(job_id: str, node: str) -> list[str]:
-    return parse_gpus(call(["scontrol", "--details", "show", "job", job_id]), job_id, node)
+def owners_on(node: str) -> dict[str, int]:
+    """Job number -> its user's uid, of jobs that have the node."""
+    lines = map(str.split, call(jobs_argv("%A %U", f"--nodelist={node}")).splitlines())
+    return {words[0]: int(words[1]) for words in lines if len(words) == 2}
 
 
 def parse_busy(text: str) -> set[str]:
@@ -275,8 +275,10 @@ def comment(job_id: str, text: str) -> None:
 
 
 def has_comment(job: Running) -> bool:
-    """Whether its current run has one that begins with the number of the run."""
-    return f" AdminComment=run {job.restarts}: " in call(["scontrol", "--oneliner", "show", "job", job.job_id])
+    """Whether its current run has one that begins with the number of the run. `scontrol show job` also has it, but
+    after the job's name, in which a user could write another."""
+    asked = ["squeue", "--noheader", f"--jobs={job.job_id}", "--Format=AdminComment:40"]
+    return call(asked).startswith(f"run {job.restarts}: ")
 
 
 def signal(job_id: str, name: str) -> None:
@@ -298,7 +300,7 @@ class Queued:
 def parse_queued(text: str) -> list[Queued]:
     """Pending and running jobs, from `squeue --format` of _QUEUED, without those that a user or Slurm holds. The
     elements of an array that have not started share a line."""
-    found = (line.strip().split("|", 5) for line in text.splitlines())
+    found = (record.split("|", 5) for record in records(text))
     return [
         Queued(_name(*each[:3]), each[3] in RUNNING, each[5], each[0])
         for each in found
@@ -306,7 +308,7 @@ def parse_queued(text: str) -> list[Queued]:
     ]
 
 
-_QUEUED = "%A|%F|%K|%T|%r|%o"
+_QUEUED = f"%A|%F|%K|%T|%r|%o{END}"
 _STARTS = re.compile(r"CONFIGURING .*|RUNNING 0:\d\d")
 
 
@@ -387,11 +389,11 @@ broke (SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR and those after it), and a conn
 def call(argv: Sequence[str]) -> str:
     environment = {**os.environ, "SLURM_TIME_FORMAT": "standard"}
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment)
+        done = subprocess.run(argv, capture_output=True, timeout=TIMEOUT_S, env=environment)
     except subprocess.TimeoutExpired:
         raise UnansweredError(f"`{' '.join(argv)}` did not answer within {TIMEOUT_S} s") from None
+    text, error = (each.decode(errors="surrogateescape") for each in (done.stdout, done.stderr))  # paths are bytes
     if done.returncode:
-        kind = UnansweredError if any(words in done.stderr for words in UNANSWERED) else SlurmError
-        said = done.stderr.strip() or done.stdout.strip()
-        raise kind(f"`{' '.join(argv)}` exited with code {done.returncode}: {said}")
-    return done.stdout
+        kind = UnansweredError if any(words in error for words in UNANSWERED) else SlurmError
+        raise kind(f"`{' '.join(argv)}` exited with code {done.returncode}: {error.strip() or text.strip()}")
+    return text

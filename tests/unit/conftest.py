@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from gpucluster_node import slurm as node_slurm
 from synthesis import ROOT, Template, synthesize
 
 from gpucluster.head import slurm
@@ -12,8 +13,10 @@ from gpucluster.head import slurm
 
 @pytest.fixture(autouse=True)
 def _records_without_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Recorded output of squeue and sinfo, and the programs that play them, have no mark; test_forged_rows.py has."""
+    """Recorded output of squeue and sinfo, and the programs that play them, have no marks; test_forged_rows.py and
+    test_node_forged_rows.py have."""
     monkeypatch.setattr(slurm, "MARK", "")
+    monkeypatch.setattr(node_slurm, "END", "")
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ from gpucluster_node.beegfs import state as shared
 from gpucluster_node.beegfs.state import Report, Settings, State
 from gpucluster_node.fleet import BUNDLE
 from gpucluster_node.log import start_logging
+from gpucluster_node.scripts import read_users_file
 
 log = logging.getLogger("beegfs")
 INTERVAL_S = 5
@@ -216,10 +217,10 @@ def names(mount: str, job: slurm.Queued) -> bool:
 def _texts(script: Path) -> Iterator[str]:
     for path in (script, *script.parent.glob("*.json"), *script.parent.glob("*.yaml")):
         try:
-            # Users' files may have become pipes, or anything else.
-            if path.is_file() and path.stat().st_size <= MAX_SCRIPT_BYTES:
-                yield path.read_text(errors="replace")
-        except OSError:
+            text = read_users_file(path, MAX_SCRIPT_BYTES + 1)
+            if len(text) <= MAX_SCRIPT_BYTES:
+                yield text
+        except (OSError, ValueError):
             continue
 
 

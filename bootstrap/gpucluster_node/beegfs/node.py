@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from gpucluster_node import slurm
 from gpucluster_node.beegfs import state as shared
 from gpucluster_node.beegfs.state import Report, Settings, State
 from gpucluster_node.fleet import BUNDLE
@@ -72,7 +74,7 @@ class Follower:
             self._run(what, state)
 
     def _run(self, what: str, state: State) -> None:
-        users = {"unmount": tuple(jobs_with_files_on(self._settings.mount)), "client": ()}.get(what, self.report.users)
+        users = {"unmount": self._users, "client": tuple}.get(what, lambda: self.report.users)()
         servers = self._settings.servers
         number = {"NUMBER": str(servers.index(self.report.node) + 1)} if self.report.node in servers else {}
         done = run(what, state.generation, **number)
@@ -81,6 +83,14 @@ class Follower:
         log.info("%s of generation %s: %s", what, state.generation, error or "done")
         if error:
             self._not_before = time.monotonic() + RETRY_S
+
+    def _users(self) -> tuple[str, ...]:
+        """If Slurm does not answer, none: their programs fail, and Slurm's own rules apply."""
+        try:
+            return tuple(jobs_with_files_on(self._settings.mount, self.report.node))
+        except slurm.SlurmError as error:
+            log.warning("jobs with open files: %s", error)
+            return ()
 
     def _begin_copy(self, state: State) -> None:
         source, servers = str(self._settings.source), self._settings.servers
@@ -120,29 +130,37 @@ def run(what: str, generation: str, **environment: str) -> subprocess.CompletedP
     return subprocess.run(argv, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, env=environment, check=False)
 
 
-def jobs_with_files_on(mount: str) -> Iterator[str]:
-    """Slurm's numbers of jobs with an open file or their working directory there, each once."""
-    found = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            links = [process / "cwd", *(process / "fd").iterdir()]
-            if any(_below(os.readlink(link), mount) for link in links):
-                found |= set(_job_of(process))
-        except OSError:  # the process has ended
-            continue
-    yield from sorted(found)
+def jobs_with_files_on(mount: str, node: str) -> list[str]:
+    """Slurm's numbers of jobs with an open file or their working directory there, each once.
+
+    A process names its job in its environment, which its user can write. It is believed if the job is its user's."""
+    named = {(job, uid) for process in Path("/proc").glob("[0-9]*") for job, uid in _named_by(process, mount)}
+    owners = slurm.owners_on(node) if named else {}
+    return sorted({job for job, uid in named if uid in (0, owners.get(job))})
+
+
+def _named_by(process: Path, mount: str) -> Iterator[tuple[str, int]]:
+    """The job's number and the process's user."""
+    try:
+        links = [process / "cwd", *(process / "fd").iterdir()]
+        if any(_below(os.readlink(link), mount) for link in links):
+            uid = re.search(r"^Uid:\t(\d+)", (process / "status").read_text(errors="replace"), re.MULTILINE)
+            if uid and (job := _job_of(process)):
+                yield job, int(uid[1])
+    except OSError:  # the process has ended
+        return
 
 
 def _below(path: str, mount: str) -> bool:
     return f"{path}/".startswith(f"{mount}/")
 
 
-def _job_of(process: Path) -> Iterator[str]:
+def _job_of(process: Path) -> str:
     """Not SLURM_ARRAY_TASK_ID: a job that an element submits inherits the element's."""
     for each in (process / "environ").read_bytes().split(b"\0"):
-        name, _, value = each.partition(b"=")
-        if name == b"SLURM_JOB_ID":
-            yield value.decode()
+        if found := re.fullmatch(rb"SLURM_JOB_ID=([0-9]{1,10})", each):
+            return found[1].decode()
+    return ""
 
 
 def _mark(of: str) -> str:

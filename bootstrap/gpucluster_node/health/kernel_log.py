@@ -23,7 +23,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from gpucluster_node import scripts, slurm
-from gpucluster_node.health import answered, facts, failed_jobs, look, xid
+from gpucluster_node.health import answered, facts, failed_jobs, held_gpus, look, xid
 from gpucluster_node.log import start_logging
 
 log = logging.getLogger("health")
@@ -100,7 +100,7 @@ def _has(job: slurm.Running, gpu: str) -> bool:
     if job.gpus is not None:
         return job.gpus >= max(1, facts.load().gpus)
     held: list[str] = []
-    _try(lambda: held.extend(slurm.gpus_of(job.part, look.own_name())), f"GPUs of job {job.job_id}")
+    _try(lambda: held.extend(held_gpus.of(job.part, look.own_name())), f"GPUs of job {job.job_id}")
     file = device_file(gpu)
     return file in held if file else len(held) >= max(1, facts.load().gpus)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -258,21 +261,34 @@ def test_a_job_without_a_script_names_no_path(tmp_path: Path, monkeypatch: pytes
     assert not head.names("/ram", slurm.Queued("1", True, str(tmp_path / "pipe")))
 
 
-def test_a_job_with_a_file_open_there_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import subprocess
-    import sys
-
-    (tmp_path / "open").touch()
-    code = f"f = open({str(tmp_path / 'open')!r}); print(flush=True); input()"
+@pytest.mark.parametrize(
+    ("owner", "environment", "found"),
+    [
+        (65534, {"SLURM_JOB_ID": "4711"}, ["4711"]),
+        (1, {"SLURM_JOB_ID": "4711"}, []),  # it names another user's job
+        (65534, {"SLURM_JOB_ID": "4712"}, []),  # no job of this node
+        (65534, {"SLURM_JOB_ID": "47\n11", "X": "\nSLURM_JOB_ID=4711"}, []),
+        (65534, {"SLURM_JOB_ID": "\udcff"}, []),
+    ],
+)
+def test_a_job_with_a_file_open_there_is_found_if_it_is_the_users(
+    monkeypatch: pytest.MonkeyPatch, owner: int, environment: dict[str, str], found: list[str]
+) -> None:
+    user = os.getuid() or 65534
+    monkeypatch.setattr(slurm, "call", lambda argv: f"4711 {owner if owner != 65534 else user}\n4700 0\n")
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o755)
+    (folder / "open").touch()
+    code = f"f = open({str(folder / 'open')!r}); print(flush=True); input()"
     inherited = {"SLURM_ARRAY_JOB_ID": "4700", "SLURM_ARRAY_TASK_ID": "3"}  # of an element that submitted the job
-    environment = {**os.environ, "SLURM_JOB_ID": "4711", **inherited}
-    with subprocess.Popen(
-        [sys.executable, "-c", code], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as job:
+    argv = ["/usr/bin/python3", "-c", f"import os; os.chdir('/'); {code}"]
+    as_user = argv if os.getuid() else ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *argv]
+    with subprocess.Popen(as_user, env=environment | inherited, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:
         assert job.stdout and job.stdout.readline()
-        assert list(beegfs_node.jobs_with_files_on(str(tmp_path))) == ["4711"]
-        assert list(beegfs_node.jobs_with_files_on(f"{tmp_path}/other")) == []
+        assert beegfs_node.jobs_with_files_on(str(folder), "train-1") == found
+        assert beegfs_node.jobs_with_files_on(f"{folder}/other", "train-1") == []
         job.communicate(b"\n")
+    shutil.rmtree(folder)
 
 
 def test_squeue_is_read_without_jobs_that_somebody_holds() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node import slurm
-from gpucluster_node.health import answered, facts, failed_jobs, kernel_log, look
+from gpucluster_node.health import answered, facts, failed_jobs, held_gpus, kernel_log, look
 
 LINES = (Path(__file__).resolve().parents[2] / "data/health/xid.txt").read_text().splitlines()
 (FALLEN,) = [line for line in LINES if "fallen off" in line]
@@ -175,8 +175,8 @@ def test_a_gpu_that_works_until_its_reset_ends_no_job(node: Node) -> None:
 def test_a_job_is_found_among_those_of_its_array() -> None:
     text = DETAILS.format(job="12", nodes="train-1", gres="gpu:1(IDX:0)")
     text += DETAILS.format(job="10", nodes="train-2", gres="gpu:1(IDX:3)")
-    assert slurm.parse_gpus(text, "10", "train-2") == ["/dev/nvidia3"]
-    assert slurm.parse_gpus(text, "12", "train-2") == []
+    assert held_gpus.parse(text, "10", "train-2") == ["/dev/nvidia3"]
+    assert held_gpus.parse(text, "12", "train-2") == []
 
 
 def test_a_job_that_shrinks_with_its_nodes_goes_on(node: Node) -> None:

@@ -50,6 +50,8 @@ class Node:
         if argv == slurm.jobs_argv("%i %T", "--nodelist=train-2"):
             self.looks += 1
             return "".join(f"{job} {state}\n" for job, _, state, _ in self.jobs)
+        if argv[-1] == "--Format=AdminComment:40":
+            return self.shown.get(argv[2].removeprefix("--jobs="), "")
         if argv[0] == "squeue":
             assert "--nodelist=train-2" in argv
             return "".join(
@@ -57,8 +59,6 @@ class Node:
                 f"{n:<4}|{state:<14}|{'train-2':<4000}|{script:<4000}|\n"
                 for job, n, state, script in self.jobs
             )
-        if argv[:4] == ["scontrol", "--oneliner", "show", "job"]:
-            return self.shown.get(argv[4], "")
         self.asked.append(list(argv))
         if self.refuses and self.refuses in argv:
             raise slurm.SlurmError("not now")
@@ -102,7 +102,7 @@ def test_a_job_gets_its_signal_at_once_and_is_requeued_before_the_end(node: Node
 def test_a_job_that_another_node_has_signalled_gets_no_second_signal(node: Node) -> None:
     node.job("7", "--signal=B:USR1@60", restarts=1)
     node.metadata[spot.END] = NOTICE
-    node.shown["7"] = "JobId=7 JobName=x AdminComment=run 1: train-1 was lost: spot: … Restarts=1\n"
+    node.shown["7"] = "run 1: train-1 was lost: spot: …         \n"
     assert node.look(118) == [DOWN]
     assert node.look(40) == [["scontrol", "requeue", "incomplete", "7"]]
     node.shown["7"] = node.shown["7"].replace("run 1", "run 0")

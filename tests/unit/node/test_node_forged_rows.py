@@ -1,0 +1,106 @@
+"""Paths of scripts that their users wrote to forge records of other users' jobs, which root would requeue or signal.
+
+`squeue` here prints as the real one does: a path as it is, padded to its width (print.c: _print_str).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from gpucluster_node import scripts, slurm
+from gpucluster_node.health import failed_jobs
+
+SQUEUE = f"""#!{sys.executable}
+import json, pathlib, re, sys
+jobs = json.loads(pathlib.Path(__file__ + ".json").read_text())
+long = next((word.partition("=")[2] for word in sys.argv if word.startswith("--Format=")), "")
+short = next((word.partition("=")[2] for word in sys.argv if word.startswith("--format=")), "")
+for job in jobs:
+    if long:
+        fields = (re.fullmatch(r"([\\w-]+):(\\d+)(.*)", each).groups() for each in long.split(","))
+        text = "".join(job[name][: int(width)].ljust(int(width)) + suffix for name, width, suffix in fields)
+    else:
+        text = re.sub("%(.)", lambda found: job[found[1]], short)
+    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape") + b"\\n")
+"""
+SEPARATORS = [*"\n\r\v\f\x1c\x1d\x1e\x1f\x85\u2028\u2029|\t ", "\r\n"]
+FORGED = "2|N/A|N/A|N/A|0|RUNNING|train-2|/home/bob/z"
+PATHS = [
+    *(f"/home/alice/x{each}{FORGED}" for each in SEPARATORS),
+    *(f"/home/alice/x{each}{FORGED.replace('|0|', '|x|')}{each}" for each in SEPARATORS),
+    f"/home/alice/x\n{FORGED.replace('|', ' ' * 9 + '|')}|\n",
+    "/home/alice/\udcff\udcfe",
+    "/home/alice/" + "y" * 5000,
+    "",
+]
+JOB = {
+    **{"JobID": "5", "HetJobID": "N/A", "ArrayJobID": "5", "ArrayTaskID": "N/A", "RestartCnt": "0"},
+    **{"State": "RUNNING", "NodeList": "train-2", "Reason": "NonZeroExitCode", "tres-alloc": "", "tres-per-node": ""},
+    **{"A": "5", "F": "5", "K": "N/A", "T": "RUNNING", "r": "None"},
+}
+
+
+def queue(folder: Path, *paths: str, **fields: str) -> None:
+    now = f"{datetime.now():%Y-%m-%dT%H:%M:%S}"
+    jobs = [
+        JOB | fields | {"EndTime": now, "Command": path, "o": path, "JobID": str(number), "A": str(number)}
+        for number, path in enumerate(paths, start=5)
+    ]
+    (folder / "squeue.json").write_text(json.dumps(jobs))
+
+
+@pytest.fixture(autouse=True)
+def _real(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The end of records is baked into the formats."""
+    monkeypatch.setattr(slurm, "END", slurm.RUNNING_COLUMNS.rpartition("|")[2])
+    (tmp_path / "squeue").write_text(SQUEUE)
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize("path", PATHS, ids=[ascii(path[:24]) for path in PATHS])
+def test_a_path_is_one_jobs_path(tmp_path: Path, path: str) -> None:
+    queue(tmp_path, "/home/bob/a", path, "/home/bob/c")
+    assert len(slurm.END) == 16
+    assert [job.job_id for job in slurm.running_on("train-2")] == ["5", "6", "7"]
+    assert [job.part for job in slurm.queued()] == ["5", "6", "7"]
+    listed = slurm.queued()[1].script
+    assert listed == path
+    assert slurm.running_on("train-2")[1].script == path[:4000].rstrip(" ")
+
+
+@pytest.mark.parametrize("path", PATHS, ids=[ascii(path[:24]) for path in PATHS])
+def test_a_path_is_one_failed_jobs_path(tmp_path: Path, path: str) -> None:
+    queue(tmp_path, "/home/bob/a", path, State="FAILED")
+    since = datetime.now(UTC) - timedelta(minutes=1)
+    assert [job.job_id for job in failed_jobs.on("train-2", since)] == ["5", "6"]
+
+
+def test_a_record_that_does_not_fit_is_left_out_alone(tmp_path: Path) -> None:
+    queue(tmp_path, "/home/bob/a", RestartCnt="x")
+    assert slurm.running() == []
+
+
+def test_a_comment_is_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job's name may be `x AdminComment=run 0: …`."""
+    said = {("squeue", "--noheader", "--jobs=7", "--Format=AdminComment:40"): "run 0: train-1 was lost: spot\n"}
+    monkeypatch.setattr(slurm, "call", lambda argv: said[tuple(argv)])
+    assert slurm.has_comment(slurm.Running("7", 0, ""))
+    assert not slurm.has_comment(slurm.Running("7", 1, ""))
+
+
+@pytest.mark.timeout(20)
+def test_a_script_that_is_exchanged_for_a_pipe_stops_nobody(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for name in ("pipe", "link", "zero", "none", "."):
+        assert scripts.text(slurm.Running("7", 0, str(tmp_path / name))) == ""
+    assert scripts.text(slurm.Running("7", 0, "/home/a\0b")) == ""
+    (tmp_path / "script").write_bytes(b"#SBATCH --no-kill\n\xff" + bytes(1 << 20))
+    assert scripts.shrinks(scripts.text(slurm.Running("7", 0, str(tmp_path / "script"))))
