@@ -12,6 +12,7 @@ from localcloud import clients
 from localcloud.api.api_log import ApiLog
 from localcloud.api.dispatch import Dispatcher
 from localcloud.clients import ACCOUNT_ID
+from localcloud.cloudformation import authorization as cloudformation_authorization
 from localcloud.cloudformation.service import Service as CloudFormation
 from localcloud.ec2 import authorization as ec2_authorization
 from localcloud.ec2 import service as ec2
@@ -58,13 +59,14 @@ class ControlPlane:
         machines = hypervisor(CloudMetadata(locks, faults, self.sessions, pushed_keys, contents))
         pace = Pace(authorization.policies_of)
         self.runtime = Runtime(machines, faults, pace, locks, tunnel_address)
+        self.cloudformation = CloudFormation(clients.client, ACCOUNT_ID, pace.knows_profile)
         checkers: dict[str, Checker] = {
+            "cloudformation": partial(cloudformation_authorization.checks, self.cloudformation),
             "ec2": partial(ec2_authorization.checks, pace),
             "ec2-instance-connect": partial(ec2_authorization.instance_connect, pace),
             "fsx": fsx_authorization.checks,
         }
         self.judge = Judge(pace, checkers)
-        self.cloudformation = CloudFormation(clients.client, ACCOUNT_ID, pace.knows_profile)
         ec2.install(self.runtime)
         services.install(self.runtime, pushed_keys, contents)
         self.moto: WsgiApp = Dispatcher(create_backend_app)

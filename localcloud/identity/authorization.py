@@ -74,9 +74,10 @@ class Judge:
 
         def first(checks: Iterable[resources.Check]) -> Denial | None:
             for check in checks:
-                decision = permissions.evaluate(policies, check.action, check.resource, common | check.keys)
+                keys = common | _account(check.resource) | check.keys
+                decision = permissions.evaluate(policies, check.action, check.resource, keys)
                 if decision == permissions.ALLOWED and boundary is not None:
-                    decision = permissions.evaluate([boundary], check.action, check.resource, common | check.keys)
+                    decision = permissions.evaluate([boundary], check.action, check.resource, keys)
                 if decision != permissions.ALLOWED:
                     explicit = decision == permissions.EXPLICIT_DENY
                     return Denial(session.arn, check.action, check.resource, explicit, check.refusal)
@@ -104,6 +105,12 @@ def _common_keys(call: Call, session: Session, user_arn: str) -> resources.Keys:
         "aws:SecureTransport": ("true",),  # policies treat loopback and the VPC's network like TLS
         "ec2:SourceInstanceARN": source,
     }
+
+
+def _account(arn: str) -> resources.Keys:
+    """The account that owns the resource, if its ARN says so: a role to assume may be another account's."""
+    parts = arn.split(":", 5)
+    return {"aws:ResourceAccount": (parts[4],)} if len(parts) > 4 and parts[4].isdigit() else {}
 
 
 def policies_of(role_name: str) -> Policies:

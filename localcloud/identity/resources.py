@@ -1,8 +1,10 @@
 """The actions, resources and condition keys for which an API call is checked, from the service authorization reference.
 
 Known: S3 objects and buckets, SSM parameters, Secrets Manager secrets, Route 53 zones, log groups, metrics' namespaces,
-DynamoDB tables, KMS keys, and roles to assume. `localcloud.ec2.authorization` has EC2's and Instance Connect's,
-`localcloud.filesystems.authorization` FSx's. All other calls are checked for their action on an unknown resource.
+DynamoDB tables, KMS keys, RDS instances, budgets' actions, IAM's roles and policies, and roles to assume.
+`localcloud.ec2.authorization` has EC2's and Instance Connect's, `localcloud.cloudformation.authorization`
+CloudFormation's, `localcloud.filesystems.authorization` FSx's. All other calls are checked for their action on an
+unknown resource.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from moto.kms.models import kms_backends
+from moto.rds.models import rds_backends
 from moto.s3.models import s3_backends
 from moto.secretsmanager.models import secretsmanager_backends
 
@@ -197,6 +200,36 @@ def _dynamodb(call: Call) -> Iterator[Check]:
     yield Check(f"dynamodb:{call.action}", arn)
 
 
+def _rds(call: Call) -> Iterator[Check]:
+    """For an instance that the call names; its other resources (groups) are for calls that nobody here makes."""
+    name = call.form.get("DBInstanceIdentifier")
+    if not name or call.action.startswith("Describe"):
+        yield Check(f"rds:{call.action}")
+        return
+    found = rds_backends[ACCOUNT_ID][call.region].databases.get(name)
+    tags = {tag["Key"]: tag["Value"] for tag in (found.tags if found else ())}
+    keys: Keys = {f"aws:ResourceTag/{key}": (value,) for key, value in tags.items()}
+    yield Check(f"rds:{call.action}", f"arn:aws:rds:{call.region}:{ACCOUNT_ID}:db:{name}", keys)
+
+
+def _iam(call: Call) -> Iterator[Check]:
+    """A role by its name, with the policy that is attached to it or detached as a condition; else the policy."""
+    policy, role = call.form.get("PolicyArn"), call.form.get("RoleName")
+    if role:
+        keys: Keys = {"iam:PolicyARN": (policy,)} if policy else {}
+        yield Check(f"iam:{call.action}", f"arn:aws:iam::{ACCOUNT_ID}:role/{role}", keys)
+    else:
+        yield Check(f"iam:{call.action}", policy or UNKNOWN_RESOURCE)
+
+
+def _budgets(call: Call) -> Iterator[Check]:
+    body = _json(call)
+    budget, action = body.get("BudgetName"), body.get("ActionId")
+    named = f"budget/{budget}/action/{action}" if action else f"budget/{budget or '*'}"
+    own = _RENAMED.get((call.service, call.action), call.action)
+    yield Check(f"budgets:{own}", f"arn:aws:budgets::{ACCOUNT_ID}:{named}")
+
+
 def _is_awss(region: str, key: str) -> bool:
     held = kms_backends[ACCOUNT_ID][region].keys.get(key.rpartition("/")[2])
     aliases = [key, *(held.aliases if held else ())]
@@ -213,6 +246,9 @@ _SERVICES: dict[str, Checker] = {
     "dynamodb": _dynamodb,
     "kms": _kms,
     "sts": _sts,
+    "rds": _rds,
+    "iam": _iam,
+    "budgets": _budgets,
 }
 # services whose IAM prefix differs from the name in signatures
 _PREFIXES = {"email": "ses"}

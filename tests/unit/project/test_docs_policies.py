@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -43,7 +44,7 @@ SERVICES = (
     ),
     *("service-quotas", "ssm", "sts"),
 )
-NAMED = re.compile(r"""\("([a-z0-9-]+)",\s*"([a-z]+_[a-z0-9_]+)\"""")
+NAMED = re.compile(r"""\(\s*"([a-z0-9-]+)",\s*"([a-z]+_[a-z0-9_]+)\"""")
 ON_CLIENT = re.compile(r"""\b([a-z0-9]+|client\("[a-z0-9-]+"\))\s*\.([a-z]+_[a-z0-9_]+)\(""")
 PAGED = re.compile(r"""\b([a-z0-9]+)\s*\.get_paginator\("([a-z_]+)"\)""")
 
@@ -129,18 +130,174 @@ def open_tunnel(endpoint: str, port: str = "22") -> Call:
         (open_tunnel("eice-1"), True),
         (open_tunnel("eice-1", "3389"), False),
         (open_tunnel("eice-2"), False),
+        (open_tunnel("eice-3"), False),
+        (push("i-3", "ada"), False),
     ],
 )
-def test_a_users_policy_opens_one_account_of_one_cluster(tagged: None, call: Call, allowed: bool) -> None:
-    policy = json.loads((ROOT / "docs" / "policies" / "user.json").read_text())
-    (check,) = instance_connect(Pace(lambda profile: []), call)
-    assert (evaluate([policy], check.action, check.resource, check.keys) == ALLOWED) is allowed
+@pytest.mark.parametrize(("policy", "account"), [("user.json", "ada"), ("jobs.json", "ubuntu")])
+def test_a_policy_opens_one_account_of_one_cluster(
+    tagged: None, call: Call, allowed: bool, policy: str, account: str
+) -> None:
+    """`i-3` and `eice-3` have no tag."""
+    body = call.body.replace(b'"ubuntu"', b'"x"').replace(b'"ada"', f'"{account}"'.encode())
+    document = json.loads((ROOT / "docs" / "policies" / policy).read_text())
+    (check,) = instance_connect(Pace(lambda profile: []), replace(call, body=body))
+    assert (evaluate([document], check.action, check.resource, check.keys) == ALLOWED) is allowed
 
 
 def allows(policy: str, action: str, resource: str, **keys: str) -> bool:
     document = json.loads((ROOT / "docs" / "policies" / policy).read_text())
     given = {key.replace("__", ":"): (value,) for key, value in keys.items()}
     return evaluate([document], action, resource, given) == ALLOWED
+
+
+OWN, OTHER, NONE = (
+    {"aws__ResourceTag/gpucluster:cluster": "GpuCluster"},
+    {"aws__ResourceTag/gpucluster:cluster": "Other"},
+    {"aws__ResourceTag/Name": "GpuCluster"},
+)
+EC2, SSM, STACK, IAM = (
+    "arn:aws:ec2:r:1",
+    "arn:aws:ssm:r:1:parameter",
+    "arn:aws:cloudformation:r:1:stack",
+    "arn:aws:iam::1",
+)
+ACCOUNTS = {"aws__ResourceAccount": "1", "aws__PrincipalAccount": "1"}
+STOP = f"{IAM}:policy/GpuCluster-BudgetStopLaunchesPolicy1A2B-XYZ"
+DELETED = {
+    "route53__ChangeResourceRecordSetsActions": "DELETE",
+    "route53__ChangeResourceRecordSetsRecordTypes": "A",
+    "route53__ChangeResourceRecordSetsNormalizedRecordNames": "train-1.gpucluster.internal",
+}
+
+
+@pytest.mark.parametrize("policy", ["jobs.json", "user.json"])
+@pytest.mark.parametrize(
+    ("action", "resource", "keys"),
+    [
+        ("cloudformation:DescribeStacks", f"{STACK}/Other/1", {}),
+        ("cloudformation:DescribeStacks", f"{STACK}/GpuCluster2/1", {}),
+        ("cloudformation:DescribeStacks", "*", {}),
+        ("ssm:GetParameter", f"{SSM}/gpucluster/GpuCluster/bundle", {}),
+        ("ssm:GetParameter", f"{SSM}/gpucluster/GpuCluster/jobs", {}),
+        ("ssm:GetParameter", f"{SSM}/gpucluster/Other/host-key", {}),
+        ("ssm:GetParameter", f"{SSM}/database/password", {}),
+        ("ec2:TerminateInstances", f"{EC2}:instance/i-1", OWN),
+        ("sts:AssumeRole", f"{IAM}:role/cdk-hnb659fds-deploy-role-1-r", ACCOUNTS),
+        ("ec2-instance-connect:OpenTunnel", f"{EC2}:instance-connect-endpoint/eice-1", OWN),  # without a port
+    ],
+)
+def test_who_submits_jobs_reads_one_cluster_and_changes_nothing(
+    policy: str, action: str, resource: str, keys: dict[str, str]
+) -> None:
+    assert not allows(policy, action, resource, **keys)
+
+
+@pytest.mark.parametrize("policy", ["jobs.json", "user.json"])
+def test_who_submits_jobs_reads_what_the_command_line_asks_for(policy: str) -> None:
+    assert allows(policy, "cloudformation:DescribeStacks", f"{STACK}/GpuCluster/1")
+    assert allows(policy, "ssm:GetParameter", f"{SSM}/gpucluster/GpuCluster/host-key")
+    assert allows(policy, "ssm:GetParameter", f"{SSM}/gpucluster/GpuCluster/head")
+    assert allows(policy, "ec2:DescribeInstances", "*")
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "given", "refused"),
+    [
+        *(
+            (f"ec2:{action}", f"{EC2}:instance/i-1", OWN, [NONE, {}])
+            for action in (
+                *("ModifyInstanceAttribute", "StartInstances", "StopInstances", "TerminateInstances"),
+                *("GetConsoleOutput", "CreateImage"),
+            )
+        ),
+        ("rds:ModifyDBInstance", "arn:aws:rds:r:1:db:d", OWN, [NONE, {}]),
+        ("cloudformation:ContinueUpdateRollback", f"{STACK}/x/1", OWN, [NONE, {}]),
+        ("cloudformation:UpdateTerminationProtection", f"{STACK}/x/1", OWN, [NONE, {}]),
+        ("ec2-instance-connect:SendSSHPublicKey", f"{EC2}:instance/i-1", OWN, [NONE, {}]),
+        (
+            "ec2-instance-connect:OpenTunnel",
+            f"{EC2}:instance-connect-endpoint/eice-1",
+            OWN | {"ec2-instance-connect__remotePort": "22"},
+            [OWN | {"ec2-instance-connect__remotePort": "3306"}, {"ec2-instance-connect__remotePort": "22"}, OWN],
+        ),
+        (
+            "ec2:CreateTags",
+            "arn:aws:ec2:r::image/ami-1",
+            {"ec2__CreateAction": "CreateImage"},
+            [{}, OWN, {"ec2__CreateAction": "RunInstances"}],
+        ),
+        (
+            "ec2:CreateImage",
+            "arn:aws:ec2:r::snapshot/*",
+            {"aws__RequestTag/gpucluster:recipe": "r"},
+            [{}, {"aws__RequestTag/Name": "r"}],
+        ),
+        (
+            "iam:DetachRolePolicy",
+            f"{IAM}:role/GpuCluster-HeadRole1",
+            {"iam__PolicyARN": STOP},
+            [
+                {},
+                {"iam__PolicyARN": "arn:aws:iam::1:policy/Guardrail"},
+                {"iam__PolicyARN": "arn:aws:iam::aws:policy/X"},
+            ],
+        ),
+        (
+            "route53:ChangeResourceRecordSets",
+            "arn:aws:route53:::hostedzone/Z",
+            DELETED,
+            [
+                DELETED | {"route53__ChangeResourceRecordSetsActions": "UPSERT"},
+                DELETED | {"route53__ChangeResourceRecordSetsRecordTypes": "MX"},
+                DELETED | {"route53__ChangeResourceRecordSetsNormalizedRecordNames": "www.example.com"},
+            ],
+        ),
+        (
+            "sts:AssumeRole",
+            f"{IAM}:role/cdk-hnb659fds-deploy-role-1-r",
+            ACCOUNTS,
+            [{}, {"aws__ResourceAccount": "2", "aws__PrincipalAccount": "1"}],
+        ),
+    ],
+)
+def test_who_deploys_changes_only_what_is_gpuclusters(
+    action: str, resource: str, given: dict[str, str], refused: list[dict[str, str]]
+) -> None:
+    """Which action has which condition: https://docs.aws.amazon.com/service-authorization/latest/reference/, pages of
+    Amazon EC2, Amazon RDS, AWS CloudFormation, AWS IAM, Amazon Route 53 and AWS STS. aws:ResourceAccount is a global
+    key, and AssumeRole is not among the actions without it:
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html. A variable cannot be the
+    account in a Resource: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html."""
+    assert allows("deployer.json", action, resource, **given)
+    for keys in refused:
+        assert not allows("deployer.json", action, resource, **keys)
+
+
+@pytest.mark.parametrize(
+    ("action", "resource"),
+    [
+        ("ec2:CreateTags", f"{EC2}:instance/i-1"),
+        ("ssm:GetParameter", f"{SSM}/database/password"),
+        ("ssm:GetParameter", f"{SSM}/gpucluster/GpuCluster/bundle"),
+        ("s3:GetObject", "arn:aws:s3:::my-bucket/key"),
+        ("ec2:DescribeInstanceAttribute", f"{EC2}:instance/i-1"),  # user data of any instance
+        ("ec2:DescribeLaunchTemplateVersions", "*"),
+        ("iam:ListEntitiesForPolicy", f"{IAM}:policy/Guardrail"),
+        ("budgets:ExecuteBudgetAction", "arn:aws:budgets::1:budget/company/action/1"),
+        ("sts:AssumeRole", f"{IAM}:role/cdk-hnb659fds-cfn-exec-role-1-r"),
+        ("sts:AssumeRole", f"{IAM}:role/cdk-nag-admin"),
+    ],
+)
+def test_who_deploys_never_needs(action: str, resource: str) -> None:
+    assert not allows("deployer.json", action, resource, **ACCOUNTS, **OWN)
+
+
+@pytest.mark.parametrize("policy", ["deployer.json", "jobs.json", "user.json"])
+def test_a_policy_fits_into_a_managed_policy(policy: str) -> None:
+    """6,144 characters without white space:
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html."""
+    assert len("".join((ROOT / "docs" / "policies" / policy).read_text().split())) <= 6144
 
 
 @pytest.mark.parametrize(("partition", "region"), [("aws", "eu-west-1"), ("aws-cn", "cn-north-1")])
@@ -155,7 +312,7 @@ def allows(policy: str, action: str, resource: str, **keys: str) -> bool:
 def test_the_policies_fit_every_partition(partition: str, region: str, policy: str, action: str, resource: str) -> None:
     """China refuses `arn:aws:` (kubernetes-sigs/aws-load-balancer-controller issue 1557). `arn:*:` is allowed: CDK
     Pipelines' own roles have it (aws-cdk, packages/aws-cdk-lib/pipelines, `arn:*:iam::`)."""
-    assert allows(policy, action, f"arn:{partition}:{resource.replace('R', region)}")
+    assert allows(policy, action, f"arn:{partition}:{resource.replace('R', region)}", **ACCOUNTS)
 
 
 @pytest.mark.parametrize("action", ["kms:CreateGrant", "kms:Decrypt", "kms:GenerateDataKeyWithoutPlaintext"])
