@@ -80,8 +80,13 @@ def _parameters(call: Call) -> dict[str, Any]:
 
 def arn(backend: EC2Backend, resource_id: str) -> str:
     kind = _KINDS.get(resource_id.partition("-")[0], "*")
-    account = "" if kind == "image" else backend.account_id
-    return f"arn:aws:ec2:{backend.region_name}:{account}:{kind}/{resource_id}"
+    return f"{_prefix(backend, kind)}:{kind}/{resource_id}"
+
+
+def _prefix(backend: EC2Backend, kind: str) -> str:
+    """ARNs of images and snapshots have no account."""
+    account = "" if kind in ("image", "snapshot") else backend.account_id
+    return f"arn:aws:ec2:{backend.region_name}:{account}"
 
 
 def _resource_tags(pace: Pace, backend: EC2Backend, resource_id: str) -> Keys:
@@ -120,7 +125,7 @@ def _named(pace: Pace, backend: EC2Backend, action: str, parameters: dict[str, A
     for instance_id in ids if action == "StartInstances" else ():
         yield from _keys_of_disks(backend, instance_id)
     for kind, tags in convert_tag_spec(parameters.get("TagSpecifications") or []).items():
-        made = f"arn:aws:ec2:{backend.region_name}:{backend.account_id}:{kind}/*"
+        made = f"{_prefix(backend, kind)}:{kind}/*"
         yield Check(f"ec2:{action}", made, _request_tags(tags))
         yield Check("ec2:CreateTags", made, _request_tags(tags) | {"ec2:CreateAction": (action,)})
     if not ids:
@@ -164,25 +169,31 @@ def _run(pace: Pace, backend: EC2Backend, parameters: dict[str, Any]) -> Iterato
     prefix = f"arn:aws:ec2:{backend.region_name}:{backend.account_id}"
     common = _launch_keys(backend, request, parameters)
     tags = convert_tag_spec(request.get("TagSpecifications") or [])
+    own = _of_template(parameters)
     for kind in ("instance", "volume", "network-interface"):
-        yield Check("ec2:RunInstances", f"{prefix}:{kind}/*", common | _request_tags(tags.get(kind, {})))
+        yield Check("ec2:RunInstances", f"{prefix}:{kind}/*", common | own | _request_tags(tags.get(kind, {})))
         if tags.get(kind):
             create = _request_tags(tags[kind]) | {"ec2:CreateAction": ("RunInstances",)}
             yield Check("ec2:CreateTags", f"{prefix}:{kind}/*", create)
     named = {request.get("ImageId")} | {nic["SubnetId"] for nic in nics}
     named |= {group for nic in nics for group in nic.get("Groups") or []}
     for resource_id in sorted(filter(None, named)):
-        yield Check("ec2:RunInstances", arn(backend, resource_id), common | _resource_tags(pace, backend, resource_id))
+        theirs = _of_template(parameters, resource_id.partition("-")[0])
+        yield Check(
+            "ec2:RunInstances", arn(backend, resource_id), common | theirs | _resource_tags(pace, backend, resource_id)
+        )
     if template := common.get("ec2:LaunchTemplate"):
         template_tags = _resource_tags(pace, backend, template[0].rpartition("/")[2])
-        yield Check("ec2:RunInstances", template[0], common | template_tags)
+        yield Check("ec2:RunInstances", template[0], common | own | template_tags)
     if group_name := (request.get("Placement") or {}).get("GroupName"):
         tagged = _kept_tags(kept.of(backend, placement.GROUPS).get(group_name))
-        yield Check("ec2:RunInstances", f"{prefix}:placement-group/{group_name}", common | tagged)
+        theirs = _of_template(parameters, "pg")
+        yield Check("ec2:RunInstances", f"{prefix}:placement-group/{group_name}", common | theirs | tagged)
     target = (request.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}
     if reservation_id := target.get("CapacityReservationId"):
         tagged = _kept_tags(kept.of(backend, reservations.RESERVATIONS).get(reservation_id))
-        yield Check("ec2:RunInstances", f"{prefix}:capacity-reservation/{reservation_id}", common | tagged)
+        theirs = _of_template(parameters, "cr")
+        yield Check("ec2:RunInstances", f"{prefix}:capacity-reservation/{reservation_id}", common | theirs | tagged)
     keys = {
         str((mapping.get("Ebs") or {}).get("KmsKeyId") or "") for mapping in request.get("BlockDeviceMappings") or []
     }
@@ -191,14 +202,29 @@ def _run(pace: Pace, backend: EC2Backend, parameters: dict[str, Any]) -> Iterato
     yield from _pass_role(request)
 
 
+# The parameters of RunInstances by which a caller names another resource of a kind than the template's.
+_OVERRIDES = {
+    "ami": {"ImageId"},
+    "subnet": {"SubnetId", "NetworkInterfaces"},
+    "sg": {"SecurityGroupIds", "SecurityGroups", "NetworkInterfaces"},
+    "pg": {"Placement"},
+    "cr": {"CapacityReservationSpecification"},
+}
+
+
+def _of_template(parameters: dict[str, Any], kind: str = "") -> Keys:
+    """Whether the resource is the template's. The key is about resources alone: other values may differ from the
+    template's, see
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/use-launch-templates-to-control-launching-instances.html."""
+    theirs = "LaunchTemplate" in parameters and not set(parameters) & _OVERRIDES.get(kind, set())
+    return {"ec2:IsLaunchTemplateResource": (str(theirs).lower(),)}
+
+
 def _launch_keys(backend: EC2Backend, request: dict[str, Any], parameters: dict[str, Any]) -> Keys:
-    keys: Keys = {"ec2:InstanceType": (str(request.get("InstanceType")),), "ec2:IsLaunchTemplateResource": ("false",)}
+    keys: Keys = {"ec2:InstanceType": (str(request.get("InstanceType")),)}
     if chosen := parameters.get("LaunchTemplate"):
         template = launch.template_version(backend, chosen).template
         keys["ec2:LaunchTemplate"] = (arn(backend, template.id),)
-        own = {"LaunchTemplate", "MinCount", "MaxCount", "ClientToken", "DryRun", "TagSpecifications"}
-        if not set(parameters) - own:
-            keys["ec2:IsLaunchTemplateResource"] = ("true",)
     if profile_arn := _profile_arn(request):
         keys["ec2:InstanceProfile"] = (profile_arn,)
     tokens = (request.get("MetadataOptions") or {}).get("HttpTokens")

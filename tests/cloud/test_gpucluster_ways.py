@@ -142,6 +142,7 @@ partitions:
             (node,) = launch(bootstrapped, "train")
             assert node["CapacityReservationId"] == reservation
             assert refusal(bootstrapped, InstanceType="g5.xlarge") == "UnauthorizedOperation"
+            assert refusal(bootstrapped, MetadataOptions={"HttpTokens": "optional"}) == "UnauthorizedOperation"
             foreign = ec2.create_launch_template(
                 LaunchTemplateName="foreign",
                 LaunchTemplateData={"ImageId": node["ImageId"], "InstanceType": "m5.large"},
