@@ -13,6 +13,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from gpucluster.render import watching
+from stacks.arns import arn
 from stacks.context import Context
 
 LOG = "refused-traffic"
@@ -38,10 +39,14 @@ class RefusedTraffic(Construct):
         role = iam.Role(
             self,
             "Role",
-            # Prevents the service from writing here for another account's VPC.
+            # Prevents the service from writing here for another account's VPC, as AWS recommends:
+            # https://docs.aws.amazon.com/vpc/latest/userguide/flow-logs-iam-role.html
             assumed_by=iam.ServicePrincipal(
                 "vpc-flow-logs.amazonaws.com",
-                conditions={"StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}},
+                conditions={
+                    "StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account},
+                    "ArnLike": {"aws:SourceArn": arn(self, "ec2", "vpc-flow-log/*")},
+                },
             ),
         )
         ec2.FlowLog(

@@ -86,7 +86,15 @@ class HomeVolume(Construct):
 
     def _daily_snapshots(self, days: int, key: kms.IKey | None) -> None:
         Policy = dlm.CfnLifecyclePolicy
-        role = iam.Role(self, "SnapshotRole", assumed_by=iam.ServicePrincipal("dlm.amazonaws.com"))
+        # As the EBS guide recommends, with a wildcard where the policy's id is not known yet:
+        # https://docs.aws.amazon.com/ebs/latest/userguide/service-role.html
+        policies = arn(self, "dlm", "policy/*")
+        ours = {
+            "StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account},
+            "ArnLike": {"aws:SourceArn": policies},
+        }
+        principal = iam.ServicePrincipal("dlm.amazonaws.com", conditions=ours)
+        role = iam.Role(self, "SnapshotRole", assumed_by=principal)
         self._grant_snapshots(role)
         encryption.grant_volumes(role, key)  # DLM requires it if the volume is encrypted
         schedule = Policy.ScheduleProperty(

@@ -121,13 +121,40 @@ def test_nodes_read_bundles_that_a_key_of_the_accounts_bootstrap_encrypts(templa
     assert resources(statement) == ["arn:${AWS::Partition}:kms:us-east-1:*:key/*"]
 
 
+def node_types(template: Template) -> str | list[str]:
+    found = {
+        each["Properties"]["LaunchTemplateData"]["InstanceType"]
+        for each in template["Resources"].values()
+        if each["Type"] == "AWS::EC2::LaunchTemplate"
+    }
+    return sorted(found) if len(found) > 1 else found.pop()
+
+
+def test_every_role_of_a_service_serves_this_account_alone(template: Template) -> None:
+    """Otherwise the service could be made to take the role for somebody else's resource: a confused deputy. EC2 takes
+    the role of an instance only through an instance profile of the same account."""
+    for logical_id, each in template["Resources"].items():
+        trust = each["Properties"].get("AssumeRolePolicyDocument", {}).get("Statement", ())
+        for statement in trust:
+            service = statement["Principal"].get("Service", "ec2.amazonaws.com")
+            if service != "ec2.amazonaws.com":
+                ours = statement.get("Condition", {})
+                assert ours.get("StringEquals", {}).get("aws:SourceAccount") == "123456789012", logical_id
+                assert "aws:SourceArn" in ours.get("ArnLike", {}), logical_id
+
+
 def test_the_head_launches_from_our_templates_alone(template: Template) -> None:
-    tagged, made, named = allowing(template, "HeadRole", "ec2:RunInstances")
+    tagged, nodes, made, named = allowing(template, "HeadRole", "ec2:RunInstances")
     assert tagged["Condition"] == {"StringEquals": {"aws:ResourceTag/gpucluster:cluster": "GpuCluster"}}
     assert [each.rpartition(":")[2] for each in resources(tagged)] == ["launch-template/*", "placement-group/*"]
     for statement in (made, named):
         assert statement["Condition"] == {"Bool": {"ec2:IsLaunchTemplateResource": "true"}}
-    assert [each.rpartition(":")[2] for each in resources(made)] == [INSTANCES, "volume/*", "network-interface/*"]
+    assert [each.rpartition(":")[2] for each in resources(nodes)] == [INSTANCES]
+    assert nodes["Condition"] == {
+        "Bool": {"ec2:IsLaunchTemplateResource": "true"},
+        "StringEquals": {"ec2:InstanceType": node_types(template), "ec2:MetadataHttpTokens": "required"},
+    }
+    assert [each.rpartition(":")[2] for each in resources(made)] == ["volume/*", "network-interface/*"]
     used = [each.partition(":ec2:")[2] for each in resources(named)]
     wide = ("subnet/*", "security-group/*", "image/*", "launch-template/*", "placement-group/*")
     assert not [each for each in used if each.endswith(wide)]
