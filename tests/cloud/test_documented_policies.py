@@ -114,7 +114,7 @@ def reaches_one_cluster(control_plane: Any, keys: dict[str, str]) -> None:
     refused(
         control_plane.client("sts", **keys).assume_role,
         RoleArn="arn:aws:iam::123456789012:role/cdk-hnb659fds-deploy-role-123456789012-us-east-1",
-        RoleSessionName="x",
+        RoleSessionName="me",
     )
 
 
