@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct, IDependable
 
+from gpucluster.render import NODES_BUNDLE
 from stacks.arns import arn, s3_arn
 
 BOOT_TIMEOUT_S = 1800
@@ -25,8 +26,11 @@ class Parameters(Construct):
     def __init__(self, scope: Construct, id_: str, *, path: str) -> None:
         super().__init__(scope, id_)
         self.path = path
-        self.arn = arn(self, "ssm", f"parameter/{path.strip('/')}/*")
+        self.arn = self.arn_of("*")
         self._stack = cdk.Stack.of(self)
+
+    def arn_of(self, name: str) -> str:
+        return arn(self, "ssm", f"parameter/{self.path.strip('/')}/{name}")
 
     def add(self, id_: str, name: str, value: Mapping[str, Any] | str) -> ssm.StringParameter:
         text = value if isinstance(value, str) else self._stack.to_json_string(value)
@@ -81,15 +85,25 @@ class Bundle(Construct):
 
     def announce(self, parameters: Parameters, *after: IDependable) -> None:
         """`after`: resources that the version uses. A head node applies the version as soon as it is announced, during
-        the update."""
-        value = {
-            "version": self.version,
-            "s3_uri": self.archive.s3_object_url,
-            "wait_handle_url": self.handle.ref,
-            "head_generation": self.head_generation,
-        }
+        the update.
+
+        Whoever has the wait handle's URL can end the update, as a success or a failure. So only the head node may read
+        the parameter with it."""
+        value = self._address() | {"wait_handle_url": self.handle.ref, "head_generation": self.head_generation}
+        self._add(parameters, "Bundle", "bundle", value, after)
+
+    def announce_to_nodes(self, parameters: Parameters, *after: IDependable) -> None:
+        """Writes what compute nodes read. Called before `announce`: the head node starts nodes of the new version."""
+        self._add(parameters, "NodesBundle", NODES_BUNDLE, self._address(), after)
+
+    def _address(self) -> dict[str, str]:
+        return {"version": self.version, "s3_uri": self.archive.s3_object_url}
+
+    def _add(
+        self, parameters: Parameters, id_: str, name: str, value: dict[str, str], after: Sequence[IDependable]
+    ) -> None:
         others = list(parameters.node.children)
-        parameters.add("Bundle", "bundle", value).node.add_dependency(*others, *after)
+        parameters.add(id_, name, value).node.add_dependency(*others, *after)
 
     def wait_until_live(self, *after: IDependable) -> cdk.CfnWaitCondition:
         condition = cdk.CfnWaitCondition(

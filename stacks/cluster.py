@@ -77,6 +77,7 @@ class GpuCluster(cdk.Stack):
         self._grant()
         self.monitoring = Monitoring(self, "Monitoring", context=context, file_systems=self.storage.file_systems)
         needs = [self.munge_key, self.compute_role, self.storage, *accounts, self.monitoring.logs]
+        self.bundle.announce_to_nodes(self.parameters, *needs)
         self.bundle.announce(self.parameters, self.network, self.head_role, self.home, *needs)
         self.head = self._head(needs)
         self._budget(context)
@@ -202,8 +203,12 @@ class GpuCluster(cdk.Stack):
 
     def _grant(self) -> None:
         bundles = self.bundle.objects_arn(self._config.name)
-        for role in (self.head_role, self.compute_role):
-            roles.grant_boot(role, bundles=bundles, parameters=self.parameters, munge_key=self.munge_key)
+        readable = {
+            self.head_role: [self.parameters.arn],
+            self.compute_role: [self.parameters.arn_of(name) for name in roles.READ_BY_NODES],
+        }
+        for role, parameters in readable.items():
+            roles.grant_boot(role, bundles=bundles, parameters=parameters, munge_key=self.munge_key)
             encryption.grant_secrets(role, self.key)
         encryption.grant_volumes(self.head_role, self.key)
         self.home.grant_attach(self.head_role)

@@ -10,11 +10,14 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
+from gpucluster.render import NODES_BUNDLE
 from stacks.arns import arn, place
-from stacks.bundle import Parameters
 from stacks.encryption import grant_key_of_bundles
 from stacks.network import Network
 from stacks.partitions import Partition
+
+READ_BY_NODES = (NODES_BUNDLE, "head", "jobs", "storage/*")
+"""The cluster's parameters that compute nodes need, by name. The others are for the head node."""
 
 RESOURCES_PER_STATEMENT = 20
 """CDK moves statements that do not fit into a role's inline policies to managed policies of 6,144 characters each."""
@@ -43,10 +46,10 @@ def grant_bundles(role: iam.Role, bundles: str) -> None:
     grant_key_of_bundles(role, bundles)
 
 
-def grant_boot(role: iam.Role, *, bundles: str, parameters: Parameters, munge_key: secretsmanager.Secret) -> None:
-    """`bundles`: the objects in CDK's asset bucket that are this cluster's bundles."""
+def grant_boot(role: iam.Role, *, bundles: str, parameters: list[str], munge_key: secretsmanager.Secret) -> None:
+    """`bundles`: the objects in CDK's asset bucket that are this cluster's bundles. `parameters`: ARNs."""
     grant_bundles(role, bundles)
-    allow(role, ["ssm:GetParameter"], [parameters.arn])
+    allow(role, ["ssm:GetParameter"], parameters)
     allow(role, ["secretsmanager:GetSecretValue"], [munge_key.secret_arn])
 
 

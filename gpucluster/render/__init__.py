@@ -2,6 +2,7 @@
 
 from gpucluster.render.files import (
     JOB_USER,
+    NODES_BUNDLE,
     Role,
     bundle,
     image_script,
@@ -26,6 +27,7 @@ __all__ = [
     "slurm",
     "step",
     "storage",
+    "NODES_BUNDLE",
     "user_data",
     "version",
 ]

@@ -126,10 +126,16 @@ def version(files: Mapping[str, str]) -> str:
     return digest.hexdigest()[:16]
 
 
+NODES_BUNDLE = "nodes/bundle"
+"""The name, below the cluster's path, of the SSM parameter from which compute nodes learn where the bundle is. The head
+node's own, `bundle`, also has the URL of CloudFormation's wait condition."""
+
+
 def user_data(config: ClusterConfig, role: Role) -> str:
     """The script of an instance's first boot. It has the bundle's address but no hash of its content: changed user data
     would replace the head node."""
-    return _template("bootstrap/user-data.sh.j2").render(_node_values(config), role=role)
+    parameter = config.ssm_path + (NODES_BUNDLE if role == "compute" else "bundle")
+    return _template("bootstrap/user-data.sh.j2").render(_node_values(config), role=role, parameter=parameter)
 
 
 def image_script(**values: object) -> str:

@@ -48,13 +48,19 @@ def boot(aws: SignedAws, path: str, root: Path, role: render.Role) -> subprocess
     return subprocess.run(["bash"], input=text, env=variables, capture_output=True, text=True, timeout=30)
 
 
+def parameter(role: str) -> str:
+    return f"{CLUSTER.ssm_path}{'nodes/' if role == 'compute' else ''}bundle"
+
+
 def publish(aws: SignedAws, role: str) -> dict[str, str]:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr(f"{role}.sh", f'echo "{role} runs in $(dirname "$0")"\n')
     aws.objects[OBJECT] = packed.getvalue()
     bundle = {"version": "v1", "s3_uri": f"s3:/{OBJECT}", "wait_handle_url": f"{aws.url}/wait-handle?Signature=x"}
-    aws.parameters[f"{CLUSTER.ssm_path}bundle"] = json.dumps(bundle)
+    if role == "compute":
+        del bundle["wait_handle_url"]
+    aws.parameters[parameter(role)] = json.dumps(bundle)
     return bundle
 
 
@@ -69,7 +75,7 @@ def test_the_bundle_is_fetched_without_the_aws_cli(
     assert f"{role} runs in {folder}/bundle" in (tmp_path / "var/log/gpucluster/boot.log").read_text()
     assert os.readlink(folder / "bundle") == f"{folder}/bundle-v1"
     assert json.loads((folder / "bundle/bundle.json").read_text()) == bundle
-    assert aws.asked == [f"AmazonSSM.GetParameter {CLUSTER.ssm_path}bundle", f"GetObject {OBJECT}"]
+    assert aws.asked == [f"AmazonSSM.GetParameter {parameter(role)}", f"GetObject {OBJECT}"]
 
 
 def test_user_data_outlasts_throttling(aws: SignedAws, path: str, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def bundle_parameter(template: Template) -> str:
     (value,) = (
         json.dumps(found["Properties"]["Value"])
         for found in of_type(template, "AWS::SSM::Parameter").values()
-        if found["Properties"]["Name"].endswith("/bundle")
+        if found["Properties"]["Name"] == "/gpucluster/GpuCluster/bundle"
     )
     return value
 

@@ -192,14 +192,15 @@ def test_more_nodes_change_the_bundle_and_nothing_else(template_of: Callable[[st
         for logical_id in before.keys() & after
         if before[logical_id].get("Properties") != after[logical_id].get("Properties")
     }
-    assert {before[logical_id]["Properties"]["Name"] for logical_id in changed} == {"/gpucluster/GpuCluster/bundle"}
+    names = {before[logical_id]["Properties"]["Name"] for logical_id in changed}
+    assert names == {"/gpucluster/GpuCluster/bundle", "/gpucluster/GpuCluster/nodes/bundle"}
     new = {found["Type"] for logical_id, found in after.items() if logical_id not in before}
     assert new == {"AWS::CloudFormation::WaitConditionHandle", "AWS::CloudFormation::WaitCondition"}
 
 
 def test_deploy_parameters(template: Template) -> None:
     names = {each["Name"] for each in properties(template, "AWS::SSM::Parameter")}
-    wanted = ("bundle", "network", "head", "host-key", "partitions/train")
+    wanted = ("bundle", "nodes/bundle", "network", "head", "host-key", "partitions/train")
     assert names == {f"/gpucluster/GpuCluster/{name}" for name in wanted}
     assert parameter(template, "host-key") == "pending"
     assert re.search(r'"version\\":\\"[0-9a-f]{16}\\"', json.dumps(parameter(template, "bundle")))
