@@ -54,7 +54,6 @@ ROWS = (
     Row(COMPUTE, ANY, "DescribeTags and PutMetricData: AWS has no scope for them except the namespace, which is set"),
     Row(COMPUTE, BUNDLES, WHICH_BUNDLE),
     Row(COMPUTE, BUNDLE_KEYS, WHICH_KEY),
-    Row(COMPUTE, PARAMETERS, WHICH_PARAMETER),
     Row(COMPUTE, EC2.format(kind="instance"), OURS_BY_TAG),
     Row(HEAD, ANY, "ec2:Describe… and PutMetricData: AWS has no scope for them except the namespace, which is set"),
     Row(HEAD, BUNDLES, WHICH_BUNDLE),

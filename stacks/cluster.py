@@ -203,9 +203,10 @@ class GpuCluster(cdk.Stack):
 
     def _grant(self) -> None:
         bundles = self.bundle.objects_arn(self._config.name)
+        for_nodes = [*roles.READ_BY_NODES, *(each.parameter for each in self._config.storage)]
         readable = {
             self.head_role: [self.parameters.arn],
-            self.compute_role: [self.parameters.arn_of(name) for name in roles.READ_BY_NODES],
+            self.compute_role: [self.parameters.arn_of(name) for name in for_nodes],
         }
         for role, parameters in readable.items():
             roles.grant_boot(role, bundles=bundles, parameters=parameters, munge_key=self.munge_key)

@@ -16,8 +16,9 @@ from stacks.encryption import grant_key_of_bundles
 from stacks.network import Network
 from stacks.partitions import Partition
 
-READ_BY_NODES = (NODES_BUNDLE, "head", "jobs", "storage/*")
-"""The cluster's parameters that compute nodes need, by name. The others are for the head node."""
+READ_BY_NODES = (NODES_BUNDLE, "head", "jobs")
+"""The cluster's parameters that compute nodes need, beside those of its file systems. The others are for the head node.
+"""
 
 RESOURCES_PER_STATEMENT = 20
 """CDK moves statements that do not fit into a role's inline policies to managed policies of 6,144 characters each."""
