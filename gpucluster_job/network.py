@@ -9,9 +9,8 @@ import socket
 import struct
 import subprocess
 from pathlib import Path
-from typing import IO
 
-FIRST_PORT, LAST_PORT, TRIES = 20000, 29999, 100
+FIRST_PORT, LAST_PORT = 20000, 29999
 
 
 class NetworkError(RuntimeError):
@@ -70,44 +69,37 @@ def _output(argv: list[str]) -> str:
 
 
 class Port:
-    """Reserves a port of this node for the job, for the lifetime of this object.
+    """Reserves a port of this node for the job, for the lifetime of this object: a socket has it, without listening.
+
+    No other job takes the port, because it asks for one that no socket has. The job's own server takes it with
+    SO_REUSEADDR, as servers do: Linux allows that while both sockets have the option and neither listens (socket(7),
+    inet_csk_bind_conflict in net/ipv4/inet_connection_sock.c). No file is involved, whose name another user could take.
 
     The search starts at a place in 20000-29999 that the job's id gives. That range is below Linux's ephemeral ports
-    (32768 and up), which any connection may use, and above Slurm's. Two jobs on one node start at the same place only
-    if their ids differ by a multiple of 10000. A job keeps the port's lock file open until it ends, so no other job can
-    take the port before the job listens on it.
+    (32768 and up), which any connection may use, and above Slurm's. If it is full, Linux chooses a port.
     """
 
     def __init__(self) -> None:
-        port = FIRST_PORT + int(os.environ["SLURM_JOB_ID"]) % (LAST_PORT + 1 - FIRST_PORT)
-        for _ in range(TRIES):
-            lock = _locked(f"/tmp/gpucluster-port-{port}")
-            if lock and not _in_use(port):
-                self.number, self._lock = port, lock
-                return
-            port = FIRST_PORT if port == LAST_PORT else port + 1
-        raise NetworkError(f"no free port on {socket.gethostname()} among the {TRIES} before {port}")
+        start, count = int(os.environ["SLURM_JOB_ID"]), LAST_PORT + 1 - FIRST_PORT
+        found = (_reserved(FIRST_PORT + (start + step) % count) for step in range(count))
+        reservation = next(filter(None, found), None) or _reserved(0)
+        if reservation is None:
+            raise NetworkError(f"{socket.gethostname()} has no free port")
+        self._socket = reservation
+        self.number: int = reservation.getsockname()[1]
+
+    def __del__(self) -> None:
+        if hasattr(self, "_socket"):
+            self._socket.close()
 
 
-def _locked(path: str) -> IO[bytes] | None:
-    """False if another user's job owns the file or holds the lock."""
-    import fcntl
-
+def _reserved(port: int) -> socket.socket | None:
+    """None if a socket has the port, also of a connection that ended a minute ago."""
+    reservation = socket.socket()
     try:
-        lock = open(path, "wb")  # noqa: SIM115 - it stays open
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        reservation.bind(("", port))
     except OSError:
+        reservation.close()
         return None
-    return lock
-
-
-def _in_use(port: int) -> bool:
-    """Whether a program listens on the port. SO_REUSEADDR ignores connections that have ended."""
-    with socket.socket() as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trial.bind(("", port))
-            trial.listen()
-        except OSError:
-            return True
-    return False
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return reservation
