@@ -8,8 +8,6 @@ import subprocess
 
 ORDERED = ("torchrun", "smddp", "horovodrun", "mpirun")
 """Launchers that take the nodes in an order of ours. Slurm numbers the ranks of the others by the nodes' names."""
-IN_ORDER = "GPUCLUSTER_NODES_IN_ORDER"
-"""Set if GPUCLUSTER_NODES has our order."""
 TIMEOUT_S = 30
 """The job starts without the order if slurmctld does not answer."""
 _PLACE = re.compile(r"^NodeName=(\S+) .* Extra=(nn-\w+(?:/nn-\w+)*)(?: |$)", re.MULTILINE)
@@ -22,7 +20,6 @@ def ordered(nodes: list[str], node_list: str) -> list[str]:
     places = read(node_list)
     if not any(node in places for node in nodes):
         return nodes
-    os.environ[IN_ORDER] = "1"
     return by_switch(nodes, places)
 
 

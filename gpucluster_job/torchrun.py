@@ -1,4 +1,4 @@
-"""One torchrun agent on each node: `torchrun OPTION... RANK...`, with the two options that differ between nodes."""
+"""One torchrun agent on each node: `torchrun OPTION... RANK...`, with the options that differ between nodes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Iterable
 
-from gpucluster_job import ourselves, placement
+from gpucluster_job import ourselves
 from gpucluster_job.exports import assignments
 from gpucluster_job.network import NetworkError, address_of
 
@@ -14,14 +14,9 @@ _COMMAND = "--no-python"
 """The ranks' command follows this option."""
 
 
-def numbered(words: list[str]) -> list[str]:
-    """c10d numbers the nodes by their addresses, as text. In an order of ours they are numbered one by one: torchrun's
-    static rendezvous, which takes no other options of c10d."""
-    if placement.IN_ORDER not in os.environ:
-        return words
-    number = os.environ["GPUCLUSTER_NODES"].split().index(os.environ["SLURMD_NODENAME"])
-    static = [f"--node-rank={number}", "--rdzv-backend=static", "--rdzv-conf=timeout=300"]
-    return [*static, *(word for word in words if word != "--rdzv-backend=c10d")]
+def number() -> int:
+    """This node's place in the job's order of nodes: the agent of the first one has the store."""
+    return os.environ["GPUCLUSTER_NODES"].split().index(os.environ["SLURMD_NODENAME"])
 
 
 def _without(loader: Iterable[str], words: list[str]) -> list[str]:
@@ -38,11 +33,10 @@ def main(words: list[str]) -> int:
         address = address_of(environ["SLURMD_NODENAME"])
     except NetworkError as error:
         sys.exit(f"error: {error}")
-    is_host = "true" if environ["SLURM_NODEID"] == "0" else "false"
-    own = [f"--local-addr={address}", f"--rdzv-conf=is_host={is_host},join_timeout=300"]
+    own = [f"--local-addr={address}", f"--node-rank={number()}", "--rdzv-conf=timeout=300"]
     loader = dict(assignments(f"{ourselves.folder()}/loader.sh"))
     try:
-        os.execvpe("torchrun", ["torchrun", *own, *_without(loader, numbered(words[1:]))], {**environ, **loader})
+        os.execvpe("torchrun", ["torchrun", *own, *_without(loader, words[1:])], {**environ, **loader})
     except FileNotFoundError:
         print("torchrun: not found", file=sys.stderr)
         return 127

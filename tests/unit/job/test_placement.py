@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import stat
 from pathlib import Path
@@ -61,7 +60,6 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.write_text(f"#!/bin/sh\ncat {tmp_path}/shown\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.delenv(placement.IN_ORDER, raising=False)
     return tmp_path
 
 
@@ -69,15 +67,12 @@ def test_jobs_of_three_nodes_get_an_order(slurm: Path) -> None:
     (slurm / "shown").write_text(listing(PLACES))
     nodes = list(PLACES)
     assert placement.ordered(nodes[:2], "train-[1-2]") == nodes[:2]
-    assert placement.IN_ORDER not in os.environ
     assert placement.ordered(nodes, "train-[1-6]")[:2] == ["train-1", "train-5"]
-    assert os.environ.pop(placement.IN_ORDER) == "1"
 
 
 def test_without_places_the_nodes_keep_slurms_order(slurm: Path) -> None:
     (slurm / "shown").write_text(listing(dict.fromkeys(PLACES, ())))
     assert placement.ordered(list(PLACES), "train-[1-6]") == list(PLACES)
-    assert placement.IN_ORDER not in os.environ
 
 
 def test_a_slurmctld_that_does_not_answer_costs_the_order_and_not_the_job(
@@ -86,19 +81,12 @@ def test_a_slurmctld_that_does_not_answer_costs_the_order_and_not_the_job(
     (slurm / "scontrol").write_text("#!/bin/sh\nexec sleep 60\n")
     monkeypatch.setattr(placement, "TIMEOUT_S", 0.2)
     assert placement.ordered(list(PLACES), "train-[1-6]") == list(PLACES)
-    assert placement.IN_ORDER not in os.environ
 
 
 def test_torchrun_numbers_the_nodes_in_our_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["--nnodes=3", "--rdzv-backend=c10d", "--rdzv-id=7", "--rdzv-endpoint=10.0.0.1:20007", "--no-python"]
-    monkeypatch.delenv(placement.IN_ORDER, raising=False)
-    assert torchrun.numbered(words) == words
-    monkeypatch.setenv(placement.IN_ORDER, "1")
     monkeypatch.setenv("GPUCLUSTER_NODES", "train-1 train-3 train-2")
     monkeypatch.setenv("SLURMD_NODENAME", "train-2")
-    argv = torchrun.numbered(words)
-    assert "--node-rank=2" in argv and "--rdzv-backend=static" in argv and "--rdzv-backend=c10d" not in argv
-    assert "--rdzv-endpoint=10.0.0.1:20007" in argv
+    assert torchrun.number() == 2
 
 
 def test_the_tree_has_each_switch_with_its_nodes_and_jobs() -> None:
