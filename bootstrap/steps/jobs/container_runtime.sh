@@ -38,15 +38,17 @@ install_pyxis() {
     rm -rf "$folder"
 }
 
-# Images are large, so they are on the instance's own disks if it has any; see scratch.sh. Each user creates folders in these.
+# Images are large, so they are on the instance's own disks if it has any; see scratch.sh. Only root makes folders in these, before each
+# job: another user could make a folder of that name first, and own what the job's user runs.
 enroot_folders() {
     local scratch=/var/lib/enroot
     if mountpoint -q /opt/dlami/nvme; then scratch=/opt/dlami/nvme; fi
     if mountpoint -q /scratch; then scratch=/scratch/containers; fi
-    put_directory "$scratch/enroot-cache" 1777 root:root
-    put_directory "$scratch/enroot-data" 1777 root:root
-    put_file /etc/tmpfiles.d/gpucluster-enroot.conf 0644 root:root <<<'d /run/enroot 1777 root root'
-    put_directory /run/enroot 1777 root:root
+    put_directory "$scratch/enroot-cache" 0755 root:root
+    put_directory "$scratch/enroot-data" 0755 root:root
+    put_file /etc/tmpfiles.d/gpucluster-enroot.conf 0644 root:root <<<'d /run/enroot 0755 root root'
+    put_directory /run/enroot 0755 root:root
+    put_program prolog.d/21-enroot
     put_file /etc/enroot/enroot.conf 0644 root:root <<EOL
 ENROOT_RUNTIME_PATH /run/enroot/user-\$(id -u)
 ENROOT_CACHE_PATH $scratch/enroot-cache/user-\$(id -u)

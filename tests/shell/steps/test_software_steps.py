@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shlex
+import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -415,6 +418,9 @@ def test_a_plain_image_gets_the_matrixs_software_once(tmp_path: Path, case: str)
     assert not [call for call in node.machine.calls()[before:] if call.startswith(("apt-get", "curl", "dpkg", "tar"))]
 
 
+WITH_CONTAINERS = "CONTAINERS=yes; put_program() { :; }"
+
+
 def test_enroot_and_pyxis_are_installed_if_the_cluster_enables_containers(tmp_path: Path) -> None:
     node = Node(tmp_path, "g5.12xlarge", tmp_path / "image")
     commands = {
@@ -430,7 +436,7 @@ def test_enroot_and_pyxis_are_installed_if_the_cluster_enables_containers(tmp_pa
         node.machine.command(name, body)
     assert node.run("container_runtime", header="CONTAINERS=no")[0] == 0
     assert not node.asked_for("curl")
-    code, said = node.run("container_runtime", header="CONTAINERS=yes")
+    code, said = node.run("container_runtime", header=WITH_CONTAINERS)
     assert code == 0 and "enroot 3.5.0" in said, said
     urls = [url for call in node.asked_for("curl") for url in call.split() if url.startswith("https:")]
     release = "https://github.com/NVIDIA/enroot/releases/download/v3.5.0"
@@ -443,8 +449,22 @@ def test_enroot_and_pyxis_are_installed_if_the_cluster_enables_containers(tmp_pa
     assert (image / "usr/local/lib/slurm/spank_pyxis.so").exists()
     assert "ENROOT_DATA_PATH" in (image / "etc/enroot/enroot.conf").read_text()
     before = len(node.machine.calls())
-    assert node.run("container_runtime", header="CONTAINERS=yes")[0] == 0
+    assert node.run("container_runtime", header=WITH_CONTAINERS)[0] == 0
     assert not [call for call in node.machine.calls()[before:] if call.startswith(("apt-get", "curl", "tar", "make"))]
+    made_by_root(image)
+
+
+def made_by_root(image: Path) -> None:
+    """In enroot's places nobody but root makes names, and so each user owns their folders."""
+    settings = image / "etc/enroot/enroot.conf"
+    places = [Path(line.split()[1]).parent for line in settings.read_text().splitlines()]
+    assert [stat.S_IMODE(place.stat().st_mode) for place in places] == [0o755] * 3
+    program = (source_of("container_runtime").parents[2] / "programs/prolog.d/21-enroot").read_text()
+    program = program.replace("/etc/enroot/enroot.conf", str(settings))
+    environment = {"PATH": os.environ["PATH"], "SLURM_JOB_UID": str(os.getuid())}
+    subprocess.run(["bash", "-c", program], env=environment, check=True)
+    own = [place / f"user-{os.getuid()}" for place in places]
+    assert [(stat.S_IMODE(each.stat().st_mode), each.stat().st_uid) for each in own] == [(0o700, os.getuid())] * 3
 
 
 def test_a_failed_download_names_its_url(tmp_path: Path) -> None:
