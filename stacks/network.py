@@ -15,8 +15,8 @@ from stacks.endpoints import Endpoints
 SLURM = ec2.Port.tcp_range(6817, 6819)
 NFS = ec2.Port.tcp(2049)
 SSH = ec2.Port.tcp(22)
-EPHEMERAL = ec2.Port.tcp_range(32768, 60999)
-"""Linux's ephemeral ports."""
+SRUN = ec2.Port.tcp_range(61000, 64999)
+"""SrunPortRange of templates/slurm/slurm.conf.j2."""
 EVERYTHING = ec2.Port.all_traffic()
 ANYWHERE = ("0.0.0.0/1", "128.0.0.0/1")
 """All of IPv4, as two halves. CloudFormation removes the rule 0.0.0.0/0, which EC2 gives each new group, as soon as an
@@ -110,7 +110,7 @@ class Network(Construct):
     def _between_nodes(self) -> None:
         self.head.add_ingress_rule(self.compute, SLURM, "Slurm")
         self.head.add_ingress_rule(self.compute, NFS, "home directories")
-        self.head.add_ingress_rule(self.compute, EPHEMERAL, "ranks that answer an srun on the head node")
+        self.head.add_ingress_rule(self.compute, SRUN, "ranks that answer an srun on the head node")
         self.compute.add_ingress_rule(self.head, ec2.Port.all_tcp(), "Slurm, and ranks that srun starts")
         for half in ANYWHERE:
             self.compute.add_egress_rule(ec2.Peer.ipv4(half), EVERYTHING, "all outbound traffic")

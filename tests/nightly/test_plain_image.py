@@ -28,7 +28,9 @@ SUBJECTS = [
     "bootstrap/steps/slurm/slurmdbd.sh",
     "bootstrap/steps/slurm/slurm_head.sh",
     "bootstrap/steps/slurm/slurm_compute.sh",
+    "bootstrap/lib/firewall.sh",
     "bootstrap/steps/system/imds_guard.sh",
+    "bootstrap/steps/system/job_firewall.sh",
     "bootstrap/steps/jobs/python_env.sh",
     "bootstrap/environments/environment.sh",
 ]

@@ -456,7 +456,7 @@ def test_the_metadata_guard_can_start_before_the_network(machine: Machine) -> No
     """cloud-init orders the network before sysinit.target: a unit before the network must not wait for that target."""
     up = 'service_up() { :; }; imds_guard_rules() { :; }; put_file() { echo "== $1"; cat; }; step_imds_guard'
     machine.command("nft")
-    unit = machine.run(up, "imds_guard").stdout.partition("imds-guard.service")[2].splitlines()
+    unit = machine.run(up, "firewall", "imds_guard").stdout.partition("imds-guard.service")[2].splitlines()
     assert "DefaultDependencies=no" in unit
     assert "WantedBy=sysinit.target" in unit
 

@@ -1,0 +1,184 @@
+"""The firewall of jobs' ports: real rules between two network namespaces, with stand-ins for Slurm."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_steps import BOOTSTRAP
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces take root")
+
+ADMIN, ALICE, BOB, ALICES_SUBUID = 1000, 24567, 30001, 165536
+HERE, BOBS_NODE, OUTSIDE = "10.0.0.4", "10.0.0.5", "10.9.0.1"
+JOBS, SSH, CREDENTIALS, SRUN = 20007, 22, 9911, 61000
+
+WORLD = """
+mount -t tmpfs none /run
+ip link set lo up
+ip link add near type veth peer name far
+unshare --net sleep 60 & other=$!
+until [ "$(readlink /proc/$other/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do sleep 0.05; done
+ip link set far netns $other
+ip address add {here}/24 dev near; ip link set near up; ip route add default via {bobs}
+nsenter --target $other --net sh -c 'ip link set lo up; ip address add {bobs}/24 dev far
+    ip address add {outside}/32 dev far; ip link set far up'
+serve() {{ "${{@:2}}" python3 -c '
+import select, socket, sys, time
+held = []
+for port in map(int, sys.argv[1:]):
+    for family, kind in ((socket.AF_INET6, socket.SOCK_STREAM), (socket.AF_INET6, socket.SOCK_DGRAM)):
+        held.append(socket.socket(family, kind)); held[-1].bind(("::", port))
+        kind == socket.SOCK_STREAM and held[-1].listen(50)
+print("ready", flush=True)
+while True:
+    for one in select.select([each for each in held if each.type == socket.SOCK_DGRAM], [], [])[0]:
+        data, sender = one.recvfrom(10); one.sendto(data, sender)
+' {ports} >"$1" & }}
+mkfifo /run/near /run/far
+serve /run/near
+read -r _ </run/near
+serve /run/far nsenter --target $other --net
+read -r _ </run/far
+source {step}
+job_firewall_rules {admin} 10.0.0.0/24 "$HEADS_RULE" | nft -f -
+reach() {{ setpriv --reuid "$1" --clear-groups python3 -c '
+import socket, sys
+kind = socket.SOCK_DGRAM if sys.argv[1] == "udp" else socket.SOCK_STREAM
+try:
+    where = socket.getaddrinfo(sys.argv[2], int(sys.argv[3]), type=kind)[0]
+    with socket.socket(where[0], kind) as one:
+        one.settimeout(2); one.connect(where[4])
+        if kind == socket.SOCK_DGRAM: one.send(b"x"); one.recv(10)
+    print("open")
+except OSError as error:
+    print("closed")
+' "$2" "$3" "$4"; }}
+"""
+
+
+ALONE = ("unshare", "--net", "--mount-proc", "--pid", "--fork", "--kill-child")
+
+
+def said(script: str, folder: Path, role: str = "compute") -> list[str]:
+    world = WORLD.format(
+        here=HERE, bobs=BOBS_NODE, outside=OUTSIDE, admin=ADMIN, step=BOOTSTRAP / "steps/system/job_firewall.sh",
+        ports=f"{JOBS} {SSH} {CREDENTIALS} {SRUN}",
+    )  # fmt: skip
+    heads = 'oifname "lo" accept' if role == "head" else ""
+    python = os.path.dirname(os.path.realpath(sys.executable))
+    done = subprocess.run(
+        ["timeout", "50", *ALONE, "bash", "-euc", world + script],
+        capture_output=True, text=True, timeout=60, cwd=folder,
+        env={"PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin:{python}", "HEADS_RULE": heads},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+OPENED = f"nft add element inet gpucluster_jobs nodes '{{ {BOB} . {HERE}, {BOB} . {BOBS_NODE} }}'\n"
+OPENED += f"nft add element inet gpucluster_jobs here '{{ {BOB} }}'\n"
+
+LOCAL = [("tcp", HERE), ("tcp", "127.0.0.1"), ("tcp", "127.1.2.3"), ("tcp", "::1"), ("udp", HERE), ("udp", "127.0.0.1")]
+REMOTE = [("tcp", BOBS_NODE), ("udp", BOBS_NODE), ("tcp", f"::ffff:{BOBS_NODE}")]
+
+
+def reached(uid: int, ways: list[tuple[str, str]], port: int) -> str:
+    return "".join(f"reach {uid} {kind} {where} {port}\n" for kind, where in ways)
+
+
+def test_only_a_user_with_a_job_here_reaches_its_ports(tmp_path: Path) -> None:
+    ways = [*LOCAL, *REMOTE]
+    for uid, answer in {ALICE: "closed", ALICES_SUBUID: "closed", BOB: "open", ADMIN: "open", 0: "open"}.items():
+        assert said(OPENED + reached(uid, ways, JOBS), tmp_path) == [answer] * len(ways), uid
+
+
+def test_users_reach_what_all_need(tmp_path: Path) -> None:
+    needed = reached(ALICE, [*LOCAL, *REMOTE], SSH) + reached(ALICE, [("tcp", "127.0.0.1")], CREDENTIALS)
+    needed += reached(ALICE, [("tcp", OUTSIDE)], JOBS)
+    assert set(said(needed, tmp_path)) == {"open"}
+    assert said(reached(ALICE, [("tcp", BOBS_NODE)], CREDENTIALS), tmp_path) == ["closed"]
+
+
+def test_an_srun_on_the_head_node_is_answered(tmp_path: Path) -> None:
+    ask = reached(ALICE, [("tcp", BOBS_NODE)], SRUN) + reached(ALICE, [("tcp", BOBS_NODE)], JOBS)
+    assert said(ask, tmp_path) == ["closed", "closed"]
+    assert said(f"nft add element inet gpucluster_jobs head '{{ {BOBS_NODE} }}'\n" + ask, tmp_path) == [
+        "open",
+        "closed",
+    ]
+
+
+def test_users_of_the_head_node_reach_only_their_own_machine(tmp_path: Path) -> None:
+    ask = reached(ALICE, LOCAL, JOBS) + reached(ALICE, REMOTE, JOBS)
+    assert said(ask, tmp_path, "head") == ["open"] * len(LOCAL) + ["closed"] * len(REMOTE)
+
+
+SLURM = {
+    "getent": 'case $1 in group) [ -e users ] ;; ahostsv4) echo "10.0.0.9 STREAM head" ;; esac',
+    "hostname": "echo train-1",
+    # 30001 has two jobs, of which one is on another node too; 24567's job runs elsewhere
+    "squeue": """case "$*" in
+        *--nodelist=train-1*--format=%U*) cat here ;;
+        *--user=30001*--format=%N*) printf 'train-[1-2]\\ntrain-1\\n' ;;
+        *) exit 1 ;;
+    esac""",
+    "sinfo": """case "$*" in
+        *'--nodes=train-[1-2],train-1 --format=%o') printf '10.0.0.4\\n10.0.0.5\\ntrain-9\\n' ;;
+        *) exit 1 ;;
+    esac""",
+    "sleep": "exec /bin/sleep ${FAST:-$1}",
+}
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    """Runs the program before and after a job, with stand-ins for Slurm; `here`: uids with jobs on this node."""
+    for name, text in SLURM.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "users").touch()
+    (tmp_path / "here").write_text("30001\n30001\n")
+    (tmp_path / "cluster.sh").write_text("readonly ZONE=c.internal\n")
+    text = (BOOTSTRAP / "programs/bin/job-firewall").read_text()
+    copy = tmp_path / "job-firewall"
+    copy.write_text(text.replace("/opt/gpucluster/bundle", str(tmp_path)))
+    return "export FAST=0.01; bash job-firewall"
+
+
+SHOW = "nft list table inet gpucluster_jobs | sed -n '/elements/,/}/p' | tr -s '\\t\\n ' ' '\n"
+
+
+def test_the_sets_are_what_slurm_says(program: str, tmp_path: Path) -> None:
+    (filled,) = said(f"{program}\n{SHOW}", tmp_path)
+    assert "10.0.0.9" in filled
+    for element in ("30001 . 10.0.0.4", "30001 . 10.0.0.5", "{ 30001 }"):
+        assert element in filled
+    assert "24567" not in filled and "train-9" not in filled
+
+
+def test_an_ended_job_is_forgotten_although_its_epilog_failed(program: str, tmp_path: Path) -> None:
+    stale = f"nft add element inet gpucluster_jobs nodes '{{ {ALICE} . {BOBS_NODE} }}'\n"
+    stale += f"nft add element inet gpucluster_jobs here '{{ {ALICE} }}'\n"
+    ask = reached(ALICE, [("tcp", BOBS_NODE), ("tcp", "127.0.0.1")], JOBS)
+    assert said(stale + ask + f"{program}\n" + ask, tmp_path) == ["open", "open", "closed", "closed"]
+
+
+def test_nothing_is_changed_while_slurm_does_not_answer(program: str, tmp_path: Path) -> None:
+    (tmp_path / "sinfo").write_text("#!/bin/bash\nexit 1\n")
+    changed = said(OPENED + f"{program} 2>&1 && exit 1\n" + reached(BOB, REMOTE, JOBS), tmp_path)
+    assert "Slurm does not answer: sinfo" in changed[0] and changed[1:] == ["open"] * len(REMOTE)
+
+
+def test_no_user_can_hold_the_lock(program: str, tmp_path: Path) -> None:
+    assert said(f"{program}; stat -c %a /run/gpucluster-firewall.lock", tmp_path) == ["600"]
+
+
+def test_a_cluster_without_users_asks_slurm_nothing(program: str, tmp_path: Path) -> None:
+    (tmp_path / "users").unlink()
+    (tmp_path / "squeue").write_text("#!/bin/bash\ntouch asked\nexit 1\n")
+    assert said(program, tmp_path) == []
+    assert not (tmp_path / "asked").exists()
