@@ -8,7 +8,7 @@ BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
 source "$BUNDLE/cluster.sh"
 
-for library in runner machine_environment files services imds aws_api parameters tag_failure node_program apt nvidia \
+for library in runner machine_environment files services firewall imds aws_api parameters tag_failure node_program apt nvidia \
     this_machine kernel mounts lustre storage slurm_files this_partition agent; do
     source "$BUNDLE/lib/$library.sh"
 done
@@ -53,6 +53,7 @@ run_step log_rotation
 run_step job_environment
 run_step home_mount
 run_step users
+run_step job_firewall
 run_step follow_head
 run_step munge
 run_step ssh_trust

@@ -14,8 +14,8 @@ BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
 source "$BUNDLE/cluster.sh"
 
-for library in runner machine_environment files services imds aws_api parameters wait_condition node_program apt nvidia kernel \
-    mounts lustre storage environments slurm_files controller staging data_volume \
+for library in runner machine_environment files services firewall imds aws_api parameters wait_condition node_program apt nvidia \
+    kernel mounts lustre storage environments slurm_files controller staging data_volume \
     database this_partition agent; do
     source "$BUNDLE/lib/$library.sh"
 done
@@ -50,6 +50,7 @@ run_step volume
 run_step home_mount
 run_step home_export
 run_step users
+run_step job_firewall
 run_step munge
 run_step mariadb
 run_step renamed

@@ -31,7 +31,7 @@ b = {}
 try:
  T = web(M + "api/token", None, lambda: {"X-aws-ec2-metadata-token-ttl-seconds": "999"}, "PUT").decode()
  I, R = "iam/security-credentials/", md("placement/region")
- p = aws("ssm", "/", b'{"Name": "/gpucluster/GpuCluster/bundle"}', **{"content-type": "application/x-amz-json-1.1", "x-amz-target": "AmazonSSM.GetParameter"})
+ p = aws("ssm", "/", b'{"Name": "/gpucluster/GpuCluster/nodes/bundle"}', **{"content-type": "application/x-amz-json-1.1", "x-amz-target": "AmazonSSM.GetParameter"})
  p = json.loads(p)["Parameter"]["Value"]
  b = json.loads(p)
  D = "/opt/gpucluster/bundle-" + b["version"]
