@@ -1,11 +1,9 @@
-"""Writes files that others read at any time, and locks files."""
+"""Writes files that others read at any time."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
-from typing import IO
 
 
 def put(path: Path, text: str, *, on_disk: bool = False) -> None:
@@ -17,13 +15,3 @@ def put(path: Path, text: str, *, on_disk: bool = False) -> None:
             file.flush()
             os.fsync(file.fileno())
     new.replace(path)
-
-
-def try_lock(file: IO[str], how: int = fcntl.LOCK_EX) -> bool:
-    """Whether no other program has locked the file. Then this one has, until it closes the file or ends, also if it is
-    killed. how: fcntl.LOCK_EX or LOCK_SH."""
-    try:
-        fcntl.flock(file, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

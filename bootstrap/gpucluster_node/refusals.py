@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+
+from gpucluster_node import locks
 
 PATH = Path("/var/lib/gpucluster/launch-refusals.jsonl")
 log = logging.getLogger("refusals")
@@ -17,8 +18,7 @@ log = logging.getLogger("refusals")
 def record(partition: str, code: str, path: Path = PATH) -> None:
     """An error in counting must not prevent a node from being set down."""
     try:
-        with path.open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with locks.held(path) as file:
             file.write(json.dumps([partition, code]) + "\n")
     except OSError as error:
         log.warning("could not count a refused launch: %s", error)
@@ -26,13 +26,10 @@ def record(partition: str, code: str, path: Path = PATH) -> None:
 
 def take(path: Path = PATH) -> Counter[tuple[str, str]]:
     """(partition, EC2's code) -> how many since the last call. Empties the file."""
-    try:
-        with path.open("r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            lines = file.readlines()
-            file.truncate(0)
-    except FileNotFoundError:
-        return Counter()
+    with locks.held(path) as file:
+        file.seek(0)
+        lines = file.readlines()
+        file.truncate(0)
     return Counter(refusal for line in lines for refusal in _parse(line))
 
 

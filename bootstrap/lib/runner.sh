@@ -18,10 +18,16 @@ fail() {
     return 1
 }
 
+# A run that waits for another one must say so before its caller gives up: a prolog after 900 s (programs/bin/job-hooks). A role script
+# may set another limit before.
+if [ ! -v LOCK_LIMIT_S ]; then LOCK_LIMIT_S=800; fi
+
 # One run at a time on a machine: the boot and a new bundle must not run at once.
 one_at_a_time() {
-    exec 9>/run/gpucluster.lock
-    flock 9
+    if take_lock /run/gpucluster.lock "$LOCK_LIMIT_S"; then return; fi
+    say "$LOCK_ERROR"
+    report_failure "$LOCK_ERROR" || say "the failure could not be reported"
+    exit 1
 }
 
 # run_step NAME: runs step_NAME from NAME.sh, in any folder of steps/, in a subshell: errexit holds there, and no variable or

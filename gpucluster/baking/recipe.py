@@ -28,7 +28,7 @@ INSTALLS = (
 )
 """Steps in the order in which they run; those about GPUs and EFA depend on the builder's instance type."""
 _LIBRARIES = (
-    *("runner", "machine_environment", "files", "services", "imds", "parameters", "wait_condition"),
+    *("runner", "locks", "machine_environment", "files", "services", "imds", "parameters", "wait_condition"),
     *("apt", "nvidia", "this_machine", "this_partition", "agent"),
 )
 

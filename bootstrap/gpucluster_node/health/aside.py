@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import files, slurm
+from gpucluster_node import locks, slurm
 from gpucluster_node.health import answered
 
 OWN = "doctor: "
@@ -52,8 +52,8 @@ def _is_drained_for(node: slurm.Node, reason: str) -> bool:
 @contextmanager
 def taken(node: str) -> Iterator[Place]:
     """Inside, no job starts on the node, if there is no hindrance."""
-    with LOCK.open("w") as file:
-        if not files.try_lock(file):
+    with locks.opened(LOCK) as file:
+        if not locks.take(file):
             yield Place(node, "another `gpucluster doctor --node` tests it")
             return
         with _drained(node) as place:

@@ -203,6 +203,8 @@ printf 'X-aws-ec2-metadata-token: %s\n' "$token" | curl -sSf -m "$2" -H @- "$0/$
 """The same requests as `imds.ask`. Every job waits for this check, and curl starts in a tenth of Python's time. Users
 may read a process's arguments, so the token is none of them."""
 _MOUNTINFO = ("cat", "/proc/self/mountinfo")
+_MOUNTINFO_LATER = f'umask 077; exec flock --timeout 30 "$0" {" ".join(_MOUNTINFO)}'
+"""Only root may open a lock's file, which flock makes if it is missing (`locks`)."""
 
 
 def _has_gpus(facts: Facts) -> bool:
@@ -242,7 +244,7 @@ QUICK: Sequence[Check] = (
         _MOUNTINFO,
         lambda facts: bool(facts.mounts),
         mounts,
-        again=("flock", "--timeout", "30", LOCK, *_MOUNTINFO),
+        again=("sh", "-c", _MOUNTINFO_LATER, LOCK),
     ),
 )
 """The checks before each job. Where a mount is missing, a program that holds LOCK may be mounting it again. If the lock

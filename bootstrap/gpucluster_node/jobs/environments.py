@@ -6,7 +6,6 @@ usage: environments ensure NAME...     prints for each a line `NAME ready`, or `
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import subprocess
@@ -15,12 +14,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gpucluster_node import slurm
+from gpucluster_node import locks, slurm
 from gpucluster_node.fleet import BUNDLE
 
 ENVIRONMENTS = Path("/home/gpucluster/envs")
 LOCK = Path("/run/gpucluster-environments.lock")
 TIMEOUT_S = 60
+LOCK_LIMIT_S = 180.0
 
 
 @dataclass(frozen=True)
@@ -99,16 +99,19 @@ def listed() -> list[Environment]:
 
 
 def ensure(names: list[str]) -> Iterator[str]:
-    """Only one job at a time builds an environment, even if several users request it."""
+    """Only one job at a time builds an environment, even if several users request it. No lock is held while the caller
+    prints: a user may not read the other end of the pipe."""
     where = partitions()
     unknown = [name for name in names if name not in where]
     if unknown:
         raise SystemExit(f"error: no environment {unknown[0]!r} in this cluster, there are: {', '.join(sorted(where))}")
-    with LOCK.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        jobs = parse_jobs(_run(slurm.jobs_argv("%i %T %j", "--user=root")))
-        for name in names:
-            yield _ensured(describe(name, where[name], jobs))
+    try:
+        with locks.held(LOCK, LOCK_LIMIT_S):
+            jobs = parse_jobs(_run(slurm.jobs_argv("%i %T %j", "--user=root")))
+            ensured = [_ensured(describe(name, where[name], jobs)) for name in names]
+    except locks.HeldError as error:
+        raise SystemExit(f"error: {error}") from None
+    yield from ensured
 
 
 def _ensured(environment: Environment) -> str:

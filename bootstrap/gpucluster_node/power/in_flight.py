@@ -2,8 +2,9 @@
 and one for each other program whose nodes it launches (`offers`); programs that watch nodes, and `gpucluster why`, read
 all files.
 
-A program holds a lock on its file, and removes the file when it ends. A file without a lock is from a program that was
-killed: reconcile starts its launches again. Locks and /run are cleared at boot.
+A program holds a lock while its file is there, and removes the file when it ends. A file without a lock is from a
+program that was killed: reconcile starts its launches again. Users may read the file and so could lock it, therefore
+the lock is a file of its own. Locks and /run are cleared at boot.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from gpucluster_node import files
+from gpucluster_node import files, locks
 from gpucluster_node.power.asked import Call
 
 FOLDER = Path("/run/gpucluster/launching")
+_LOCKS, _ALL = "locks", "all"
 _numbers = itertools.count(1)
 
 
@@ -38,18 +40,20 @@ class Record:
         again: bool = False,
     ) -> None:
         """jobs: Slurm's, for which the nodes are launched. again: the launch of a killed program is repeated."""
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _LOCKS).mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path = folder / f"{os.getpid()}-{next(_numbers)}.json"
         self._jobs, self._again, self._began = list(jobs), again, _now()
         self._waits: dict[str, str] = {}
         self._asked: dict[str, Call] = {}
         self._calls, self._calling = 0, ""
         self._lock = threading.Lock()
-        with _one_at_a_time(folder):
+        with locks.held(folder / _LOCKS / _ALL):  # of two programs that start together, one sees the other's nodes
             others = {node for each in _alive(folder) for node in each["nodes"]}
             self.mine = [node for node in wanted if node not in others]
             self._nodes = set(self.mine)
-            self._held = self._write()
+            self._held = locks.opened(_lock_of(self._path))
+            locks.wait(self._held, _lock_of(self._path))
+            self._write()
 
     def done(self, nodes: Collection[str]) -> None:
         """Removes nodes whose launch is completed: they have an instance with their name, or are set DOWN."""
@@ -57,7 +61,7 @@ class Record:
             self._nodes.difference_update(nodes)
             self._waits = {node: why for node, why in self._waits.items() if node in self._nodes}
             self._asked = {token: call for token, call in self._asked.items() if self._nodes.intersection(call.nodes)}
-            self._replace()
+            self._write()
 
     def asked(self, call: Call) -> None:
         """Records a call before it is made, and then which of its nodes have got an instance, until those have their
@@ -66,14 +70,14 @@ class Record:
             self._asked[call.token] = call
             if not call.nodes:
                 del self._asked[call.token]
-            self._replace()
+            self._write()
 
     def waits(self, nodes: Collection[str], why: str) -> None:
         """Records why nodes are not launched yet. Users read it in `gpucluster why`."""
         with self._lock:
             if any(self._waits.get(node) != why for node in nodes):
                 self._waits |= dict.fromkeys(nodes, why)
-                self._replace()
+                self._write()
 
     @contextmanager
     def calling(self) -> Iterator[None]:
@@ -90,27 +94,21 @@ class Record:
             before, self._calls = self._calls, self._calls + calls
             if not (before and self._calls):
                 self._calling = _now() if self._calls else ""
-                self._replace()
+                self._write()
 
     def close(self) -> None:
-        self._path.unlink(missing_ok=True)
+        """The file goes first: without the lock it would be a killed program's."""
+        forget([self._path])
         self._held.close()
 
-    def _replace(self) -> None:
-        before, self._held = self._held, self._write()
-        before.close()
-
-    def _write(self) -> IO[str]:
-        """Locked before it gets its name, so nobody sees it incomplete, or unlocked."""
-        new = self._path.with_suffix(".new")
-        file = new.open("w")
-        fcntl.flock(file, fcntl.LOCK_EX)
+    def _write(self) -> None:
         found = {"began": self._began, "calling": self._calling, "nodes": sorted(self._nodes), "waits": self._waits}
         asked = [each.written() for each in self._asked.values()]
-        json.dump({**found, "asked": asked, "jobs": self._jobs, "again": self._again}, file)
-        file.flush()
-        new.replace(self._path)
-        return file
+        files.put(self._path, json.dumps({**found, "asked": asked, "jobs": self._jobs, "again": self._again}))
+
+
+def _lock_of(path: Path) -> Path:
+    return path.parent / _LOCKS / path.stem
 
 
 def nodes(folder: Path = FOLDER) -> frozenset[str]:
@@ -143,6 +141,7 @@ def killed(folder: Path = FOLDER) -> dict[Path, dict[str, Any]]:
 def forget(paths: Iterable[Path]) -> None:
     for path in paths:
         path.unlink(missing_ok=True)
+        _lock_of(path).unlink(missing_ok=True)
 
 
 def _alive(folder: Path) -> list[dict[str, Any]]:
@@ -157,12 +156,17 @@ def _files(folder: Path) -> Iterator[tuple[Path, dict[str, Any], bool]]:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], bool]:
-    with path.open() as file:
-        is_held = not files.try_lock(file, fcntl.LOCK_SH)
-        if not is_held and os.stat(path).st_ino != os.fstat(file.fileno()).st_ino:
-            return _read(path)  # replaced since it was opened
-        found = _parsed(file.read())
-    return found, is_held
+    """Looks at the lock first: a program that ends between the two looks has removed its file."""
+    is_held = _is_held(_lock_of(path))
+    return _parsed(path.read_text()), is_held
+
+
+def _is_held(lock: Path) -> bool:
+    try:
+        with lock.open() as file:
+            return not locks.take(file, fcntl.LOCK_SH)
+    except FileNotFoundError:
+        return False
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -170,11 +174,3 @@ def _parsed(text: str) -> dict[str, Any]:
         found = json.loads(text)
         return found if isinstance(found, dict) else {}
     return {}
-
-
-@contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Of two programs that start together, one sees the other's nodes."""
-    with (folder / "lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -51,6 +51,12 @@ def read(nodes: Iterable[str]) -> dict[str, Launch]:
     return {node: found for node in nodes if (found := _read(node))}
 
 
+def after(moment: float, nodes: Iterable[str]) -> list[str]:
+    """The nodes that have got an instance after this moment, in seconds since 1970, and have kept it."""
+    found = read(nodes)
+    return [node for node, each in found.items() if each.instance and not each.suspended and _written(node) > moment]
+
+
 def suspended(before: Mapping[str, Launch | None]) -> None:
     """before: what was recorded when the SuspendProgram began. If it is late, its node may have another launch."""
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -63,6 +69,12 @@ def _read(node: str) -> Launch | None:
     with suppress(OSError, ValueError, TypeError):
         return Launch(**json.loads((FOLDER / node).read_text()))
     return None
+
+
+def _written(node: str) -> float:
+    with suppress(OSError):
+        return (FOLDER / node).stat().st_mtime
+    return 0.0
 
 
 def _put(node: str, launch: Launch) -> None:

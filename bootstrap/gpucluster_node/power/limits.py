@@ -8,7 +8,6 @@ second sees the first one's nodes in Slurm, which, unlike EC2, lists them at onc
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,12 +17,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import ec2, ends, fleet, slurm, states
+from gpucluster_node import ec2, ends, fleet, locks, slurm, states
 from gpucluster_node.aws import AWS_ERRORS, brief
 from gpucluster_node.power import announced, in_flight, spending, words
 
 log = logging.getLogger("limits")
 FOLDER = Path("/run/gpucluster/limits")
+LOCK_LIMIT_S = 900.0
+"""The launch before may wait as long for EC2 (resume.ASK_S)."""
 _PAID = frozenset({states.BOOTING, *states.IN_SERVICE})
 
 
@@ -128,6 +129,5 @@ class Limits:
 @contextmanager
 def _locked(file: Path) -> Iterator[None]:
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with locks.held(file, LOCK_LIMIT_S):
         yield

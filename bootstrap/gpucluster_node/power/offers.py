@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import files, fleet, slurm
+from gpucluster_node import fleet, locks, slurm
 
 log = logging.getLogger("resume")
 SOCKET = Path("/run/gpucluster/offers") / fleet.BUNDLE.name
@@ -40,6 +40,8 @@ class Request:
 
     nodes: Sequence[str]
     jobs: Sequence[dict[str, Any]]
+    since: float = field(default_factory=time.time, compare=False)
+    """When Slurm asked."""
 
 
 Accept = Callable[[Request], Callable[[], None]]
@@ -60,7 +62,7 @@ def accepted(request: Request, path: Path = SOCKET) -> bool:
         with socket.socket(socket.AF_UNIX) as asking:
             asking.settimeout(ANSWER_S)
             asking.connect(str(path))
-            asking.sendall(json.dumps([list(request.nodes), list(request.jobs)]).encode())
+            asking.sendall(json.dumps([list(request.nodes), list(request.jobs), request.since]).encode())
             asking.shutdown(socket.SHUT_WR)
             is_accepted = _all(asking) == _READING + _ACCEPTED
     except (FileNotFoundError, ConnectionRefusedError):
@@ -113,8 +115,8 @@ def _ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 def _listening(path: Path) -> Iterator[socket.socket | None]:
     """None while another program listens. The socket of a killed program stays, and nobody answers there."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with path.with_name(f"{path.name}.lock").open("w") as held, socket.socket(socket.AF_UNIX) as server:
-        if not (files.try_lock(held) and _bound(server, path)):
+    with locks.opened(path.with_name(f"{path.name}.lock")) as held, socket.socket(socket.AF_UNIX) as server:
+        if not (locks.take(held) and _bound(server, path)):
             yield None
             return
         try:
@@ -142,9 +144,9 @@ def _offered(server: socket.socket, accept: Accept) -> Iterator[Callable[[], Non
         connection, _ = server.accept()
         with connection:
             connection.settimeout(ANSWER_S)
-            nodes, jobs = json.loads(_all(connection))
+            nodes, jobs, since = json.loads(_all(connection))
             connection.sendall(_READING)
-            yield accept(Request(nodes, jobs))
+            yield accept(Request(nodes, jobs, since))
             connection.sendall(_ACCEPTED)
     except (OSError, ValueError) as error:
         log.warning("%s: offered by a program that got no answer: %s", ",".join(nodes), error)

@@ -23,7 +23,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from gpucluster_node import ec2, fleet, refusals, retry, slurm
+from gpucluster_node import ec2, fleet, locks, refusals, retry, slurm
 from gpucluster_node.aws import AWS_ERRORS, brief, client, error_code
 from gpucluster_node.log import start_logging
 from gpucluster_node.power import asked, failing, in_flight, launch, launched, limits, offers, shortage, spending
@@ -40,6 +40,8 @@ ASK_S = 900.0
 """How long a launch without capacity is repeated. Slurm gives up on a node at least 1,800 s after it requested it
 (ResumeTimeout), and the node must boot in the remaining time."""
 
+LATE_S = 5.0
+"""A program that has waited for longer to record its nodes asks Slurm first whether it still powers them up."""
 LOOK_S = 5.0
 """How often a paused launch checks whether it may continue."""
 READ_AGAIN_S = 10.0
@@ -217,11 +219,7 @@ class Resume:
     def _refuse(self, nodes: Sequence[str], why: str) -> None:
         if not nodes:
             return
-        log.error("%s set down: %s", ",".join(nodes), why)
-        try:
-            slurm.set_down(nodes, retry.reason(why, retry.LAUNCH_REFUSED_S))
-        except slurm.SlurmError as error:
-            log.error("reconcile sets them down later: %s", error)
+        _set_down(nodes, why)
         self._record.done(nodes)
 
 
@@ -237,9 +235,16 @@ def count(partition: str, found: launch.Launched) -> None:
 def accept(request: offers.Request, *, again: bool = False, killed: Sequence[Call] = ()) -> Callable[[], None]:
     """Records the nodes that no other program launches, and returns the function that launches them. killed: calls of
     killed programs."""
-    record = in_flight.Record(request.nodes, jobs=request.jobs, again=again)
+    began = time.monotonic()
+    try:
+        record = in_flight.Record(request.nodes, jobs=request.jobs, again=again)
+    except locks.HeldError as error:
+        why = str(error)
+        return lambda: _set_down(request.nodes, why)
+    is_late = time.monotonic() - began > LATE_S
     if len(record.mine) < len(request.nodes):
         log.warning("another program launches %s", ",".join(node for node in request.nodes if node not in record.mine))
+    mine = without_launched(record, request.since)
 
     def launch_them() -> None:
         try:
@@ -252,15 +257,33 @@ def accept(request: offers.Request, *, again: bool = False, killed: Sequence[Cal
                 asked=record.asked,
             )
             if again:
-                launcher.unsure.update(record.mine)  # what EC2 answered the killed programs is not known
-            Resume(cluster, launcher, record).run(groups(cluster, record.mine, request.jobs), killed)
+                launcher.unsure.update(mine)  # what EC2 answered the killed programs is not known
+            left = Wanted(lambda: cluster, record).still(mine) if is_late else mine
+            Resume(cluster, launcher, record).run(groups(cluster, left, request.jobs), killed)
         except Exception:
-            log.exception("%s: the launch failed", ",".join(record.mine))
+            log.exception("%s: the launch failed", ",".join(mine))
             raise
         finally:
             record.close()
 
     return launch_them
+
+
+def without_launched(record: in_flight.Record, since: float) -> list[str]:
+    """Another program may have got an instance for a node while this one waited, and have ended."""
+    already = launched.after(since, record.mine)
+    if already:
+        log.warning("%s: launched since Slurm asked", ",".join(already))
+        record.done(already)
+    return [node for node in record.mine if node not in already]
+
+
+def _set_down(nodes: Sequence[str], why: str) -> None:
+    log.error("%s set down: %s", ",".join(nodes), why)
+    try:
+        slurm.set_down(nodes, retry.reason(why, retry.LAUNCH_REFUSED_S))
+    except slurm.SlurmError as error:
+        log.error("reconcile sets them down later: %s", error)
 
 
 def main() -> None:

@@ -7,12 +7,13 @@ nodes, all others of the partition may call at once.
 
 from __future__ import annotations
 
-import fcntl
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+from gpucluster_node import locks
 
 FOLDER = Path("/run/gpucluster/shortage")
 EVERY_S = 15
@@ -70,7 +71,6 @@ class Turns:
     @contextmanager
     def _open(self) -> Iterator[IO[str]]:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with locks.held(self._path) as file:
             file.seek(0)
             yield file

@@ -28,7 +28,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucluster_node import files
+from gpucluster_node import locks
 from gpucluster_node.scratch import place as scratch_place
 
 STATE = ".state"
@@ -162,7 +162,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _is_held(path: Path) -> bool:
     with path.open("a") as file:
-        return not files.try_lock(file)
+        return not locks.take(file)
 
 
 def _protect(folder: Path) -> int:
@@ -239,7 +239,7 @@ def _unless_held(lock: Path) -> Iterator[bool]:
         yield True
         return
     with file:
-        yield files.try_lock(file)
+        yield locks.take(file)
 
 
 def _listed(cache: Cache, now: float) -> str:

@@ -10,7 +10,6 @@ not wait long. Files that cannot be deleted are logged, and deleted after the ne
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import pwd
@@ -20,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+from gpucluster_node import locks
 from gpucluster_node.log import start_logging
 from gpucluster_node.scratch import cache as scratch_cache
 from gpucluster_node.scratch import place as scratch_place
@@ -56,13 +56,8 @@ def end(place: Path, job_id: str) -> list[str]:
 
 @contextmanager
 def _locked(jobs: Path) -> Iterator[None]:
-    """Only root may open the lock's file, because a process that can open it can hold the lock."""
-    file = os.open(jobs / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with locks.held(jobs / LOCK):
         yield
-    finally:
-        os.close(file)
 
 
 def _of_running(jobs: Path) -> Iterator[Path]:

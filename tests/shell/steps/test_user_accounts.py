@@ -26,6 +26,9 @@ mount -t tmpfs none /home
 mount -t tmpfs none /var/lib
 mkdir /home/gpucluster
 cp -r {programs} /home/gpucluster/
+mount -t tmpfs none /opt
+mkdir -p /opt/gpucluster/bundle
+cp -r {library} /opt/gpucluster/bundle/lib
 users() {{ printf '%s\\n' "$@" >/home/gpucluster/users; }}
 none() {{ : >/home/gpucluster/users; }}
 """
@@ -34,7 +37,8 @@ none() {{ : >/home/gpucluster/users; }}
 def said(tmp_path: Path, script: str, exit_code: int = 0) -> list[str]:
     """The lines that it prints."""
     programs = shlex.quote(str(BOOTSTRAP / "programs/bin"))
-    world = WORLD.format(place=shlex.quote(str(tmp_path)), programs=programs)
+    library = shlex.quote(str(BOOTSTRAP / "lib"))
+    world = WORLD.format(place=shlex.quote(str(tmp_path)), programs=programs, library=library)
     done = subprocess.run(
         ["unshare", "--mount", "bash", "-euc", world + script],
         capture_output=True,

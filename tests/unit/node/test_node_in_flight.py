@@ -145,9 +145,7 @@ def test_a_program_that_is_killed_twice_is_left_to_reconcile(monkeypatch: pytest
     assert (action.verb, action.name) == ("down", "train-1")
 
 
-def test_nodes_of_another_program_are_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pids = iter((1, 2, 3))
-    monkeypatch.setattr(in_flight.os, "getpid", lambda: next(pids))
+def test_nodes_of_another_program_are_left_to_it(tmp_path: Path) -> None:
     first = in_flight.Record(["train-1", "train-2"], tmp_path)
     second = in_flight.Record(["train-2", "train-3"], tmp_path)
     assert (first.mine, second.mine) == (["train-1", "train-2"], ["train-3"])

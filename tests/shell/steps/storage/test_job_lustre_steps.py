@@ -23,7 +23,8 @@ def made(root: Path, role: str) -> Node:
         text = source_of(name).read_text().replace("root:root", OWNER)
         node.machine.step(name, re.sub(rf"({'|'.join(PLACES)})(?=[-/\s\".])", rf"{root}\1", text))
     node.machine.command("sync")
-    node.machine.step("parameters", source_of("parameters").read_text())
+    for name in ("parameters", "locks"):
+        node.machine.step(name, source_of(name).read_text())
     node.has(fsx(lifetime="jobs"))
     place = root / "home/gpucluster/lustre/fsx"
     (place / "mounts").mkdir(parents=True)
