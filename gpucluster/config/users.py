@@ -13,6 +13,9 @@ from gpucluster.config.limits import Limit
 from gpucluster.config.section import Section
 from gpucluster.config.value_checks import field, form, refuse
 
+BILLING_OF_GPU = 100_000
+"""What a GPU, or a node that has some, weighs in a user's limit. The CPUs of nodes without GPUs weigh 1 each, and the
+rest of the limit below the next GPU is for them, more than a cluster has. So only nodes with GPUs reach the limit."""
 FIRST_UID, LAST_UID = 20_000, 59_999
 """Debian's policy leaves 1000 to 59999 to people. Images number their own accounts from 1000."""
 UIDS = "https://www.debian.org/doc/debian-policy/ch-opersys.html: 9.2.2: dynamically allocated user accounts"
@@ -116,7 +119,9 @@ class User(Section):
     @property
     def limits(self) -> str:
         """Arguments of `sacctmgr modify user`; -1 removes a limit."""
-        return f"fairshare={self.fair_share} maxjobs={self.max_jobs or -1} grptres=gres/gpu={self.max_gpus or -1}"
+        gpus = self.max_gpus or -1
+        billing = BILLING_OF_GPU * (self.max_gpus + 1) - 1 if self.max_gpus else -1
+        return f"fairshare={self.fair_share} maxjobs={self.max_jobs or -1} grptres=gres/gpu={gpus},billing={billing}"
 
     @property
     def key(self) -> str:

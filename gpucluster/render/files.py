@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from fnmatch import fnmatch
 from functools import cache
@@ -21,6 +22,7 @@ from gpucluster.config import ClusterConfig
 from gpucluster.config.models import JOB_CREDENTIALS_URL, Budget
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.config.storage.fsx import lustre
+from gpucluster.config.users import BILLING_OF_GPU
 from gpucluster.hardware import prices as list_prices
 from gpucluster.hardware import software
 from gpucluster.hardware.instances import THREADS_PER_CORE, InstanceType
@@ -283,9 +285,18 @@ def slurm_partition(partition: Partition) -> dict[str, Any]:
         "gres": ":".join(filter(None, ("gpu", model, str(gpus)))) if gpus else None,
         "gpu_model": model,
         "gpu_files": gpu_files(gpus),
+        "billing": _billing(gpus, cpus) if gpus else None,
         "suspend_time_s": partition.idle_s,
         "resume_timeout_s": max(instance_type.boots_within_s for instance_type in types),
     }
+
+
+def _billing(gpus: int, cpus: int) -> str:
+    """How much a GPU, a node and a CPU of a partition with GPUs weigh in `max_gpus`. In a partition without weights,
+    each CPU weighs 1 (man slurm.conf.5: TRESBillingWeights). Rounded up, because all CPUs of a node must weigh as much
+    as its GPUs, and Slurm drops a job's fraction of 1."""
+    cpu = math.ceil(BILLING_OF_GPU * gpus / cpus * 1e6) / 1e6
+    return f"CPU={cpu:.6f},Node={BILLING_OF_GPU},GRES/gpu={BILLING_OF_GPU}"
 
 
 def _memory_mib(partition: Partition) -> int:

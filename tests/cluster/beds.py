@@ -140,12 +140,13 @@ USERS = """
 users:
   - {name: alice}
   - {name: bob}
+  - {name: carol, max_gpus: 1}
 """
 
 
 @pytest.fixture(scope="session")
 def people(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """A cluster of two users who attack each other and the administrator; its jobs need no framework."""
+    """A cluster of users who attack each other and the administrator; carol has a limit. Its jobs need no framework."""
     with up_without_environments(tmp_path_factory.mktemp("people"), USERS) as bed:
         yield bed
 

@@ -1,11 +1,15 @@
 # The shares and limits of users.
+# How many jobs of a user may be pending or running, each element of an array counted: nobody fills the queue of all (MaxJobCount in
+# slurm.conf) alone.
+readonly MOST_JOBS=5000
+
 step_user_limits() {
     local name limits known
     if [ ! -e "$BUNDLE/users" ]; then return; fi
     wait_for_gpus
     while read -r name _ limits; do
         read -r -a limits <<<"$limits"
-        limit "$name" "${limits[@]:0:3}" maxsubmitjobs=-1
+        limit "$name" "${limits[@]:0:3}" "maxsubmitjobs=$MOST_JOBS"
     done <"$BUNDLE/users"
     known=$(ask_accounting -n -P list association "cluster=${CLUSTER,,}" account=users format=user)
     while read -r name; do

@@ -194,8 +194,8 @@ def test_shares_and_limits_are_set(machine: Machine) -> None:
     assert done.returncode == 0, done.stderr
     where = "sacctmgr -Q -i modify user where name"
     assert [call for call in machine.calls() if "modify" in call] == [
-        f"{where}=ada account=users set fairshare=3 maxjobs=-1 grptres=gres/gpu=-1 maxsubmitjobs=-1",
-        f"{where}=ben account=users set fairshare=1 maxjobs=2 grptres=gres/gpu=8 maxsubmitjobs=-1",
+        f"{where}=ada account=users set fairshare=3 maxjobs=-1 grptres=gres/gpu=-1 maxsubmitjobs=5000",
+        f"{where}=ben account=users set fairshare=1 maxjobs=2 grptres=gres/gpu=8 maxsubmitjobs=5000",
     ]
 
 

@@ -50,8 +50,8 @@ def bundle(users: str = "") -> dict[str, str]:
 def test_a_node_gets_each_users_number_limits_and_key() -> None:
     users = f'users: [{{name: ben, max_jobs: 2, max_gpus: 8}}, {{name: ada, fair_share: 3, public_key: "{KEY} a b"}}]'
     assert bundle(users)["users"].splitlines() == [
-        f"ada 22152 fairshare=3 maxjobs=-1 grptres=gres/gpu=-1 {KEY}",
-        "ben 57153 fairshare=1 maxjobs=2 grptres=gres/gpu=8",
+        f"ada 22152 fairshare=3 maxjobs=-1 grptres=gres/gpu=-1,billing=-1 {KEY}",
+        "ben 57153 fairshare=1 maxjobs=2 grptres=gres/gpu=8,billing=899999",
     ]
 
 
@@ -154,3 +154,18 @@ def test_the_cause_is_named_of_a_text_that_is_nearly_a_key(block: str, hint: str
         config.loads(users_of(block))
     (problem,) = caught.value.problems
     assert problem.hint and problem.hint.startswith(hint)
+
+
+def test_a_node_that_is_held_without_a_gpu_uses_up_max_gpus() -> None:
+    """Slurm's own check is in tests/cluster/people/test_money.py. A partition without GPUs has no weights, and its CPUs
+    fit into the rest below the next GPU."""
+    text = (
+        TEXT.replace("]\n", ", {name: cpus, instance_types: [c5.18xlarge], max_nodes: 100}]\n") + "accounting: local\n"
+    )
+    lines = render.bundle(config.loads(f"{text}users: [{{name: ada, max_gpus: 1}}]"))["slurm/slurm.conf"].splitlines()
+    weights = {line.split()[0].partition("=")[2]: line for line in lines if line.startswith("PartitionName=")}
+    assert "TRESBillingWeights=CPU=8333.333334,Node=100000,GRES/gpu=100000 " in weights["train"]
+    assert "TRESBillingWeights" not in weights["cpus"]
+    assert "PriorityFlags=MAX_TRES" in lines
+    assert int(48 * 8333.333334) == 4 * 100_000
+    assert "TRESBillingWeights" not in bundle()["slurm/slurm.conf"]
