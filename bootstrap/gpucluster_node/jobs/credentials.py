@@ -2,6 +2,9 @@
 
 usage: credentials
 
+systemd listens on the port and passes the socket (sd_listen_fds(3)), so that no user can take the port while this
+program restarts: who answers there determines with whose rights everybody's programs sign.
+
 The metadata service answers only root, so no job can use the node's role. Jobs have
 AWS_CONTAINER_CREDENTIALS_FULL_URI=http://127.0.0.1:9911/credentials instead, which every AWS SDK, the command line and
 s3torchconnector use automatically. In clusters without s3_access it answers 404 with the reason.
@@ -11,6 +14,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +29,7 @@ from gpucluster_node.log import start_logging
 
 _URL = urlsplit(JOB_CREDENTIALS_URL)
 ADDRESS = (str(_URL.hostname), int(_URL.port or 80))
+_FIRST_PASSED = 3
 PATH = _URL.path
 RENEW_INTERVAL_S = 60
 
@@ -32,11 +38,12 @@ log = logging.getLogger("credentials")
 
 class Server(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = 1024  # all ranks of a node start at once
 
-    def __init__(self, keeper: Keeper, address: tuple[str, int] = ADDRESS) -> None:
+    def __init__(self, keeper: Keeper, listening: socket.socket) -> None:
         self.keeper = keeper
-        super().__init__(address, _Handler)
+        super().__init__(listening.getsockname(), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listening
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -54,6 +61,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """Does not log requests, because every rank sends many."""
+
+
+def passed() -> socket.socket:
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+        raise SystemExit("error: systemd has passed no socket: start gpucluster-credentials.socket")
+    return socket.socket(fileno=_FIRST_PASSED)
 
 
 def answer(keeper: Keeper, path: str) -> tuple[int, dict[str, str]]:
@@ -77,7 +90,7 @@ def main() -> None:
     start_logging()
     cluster = fleet.load()
     keeper = Keeper(lambda: role.take(cluster))
-    server = Server(keeper)
+    server = Server(keeper, passed())
     status, document = answer(keeper, PATH)
     log.info("%s", f"jobs have {document['RoleArn']}" if status == 200 else document["message"])
     threading.Thread(target=_keep_renewed, args=(keeper,), daemon=True).start()

@@ -1,8 +1,13 @@
 # Permissions of jobs on AWS: their own role, whose credentials a service on each node renews. See
 # gpucluster_node/jobs/credentials.py.
+readonly JOB_CREDENTIALS_PORT=127.0.0.1:9911
+
 step_job_credentials() {
+    local unit=/etc/systemd/system/gpucluster-credentials.service
     node_program
-    node_service credentials jobs.credentials "Serve jobs their AWS credentials"
+    node_unit credentials jobs.credentials "Serve jobs their AWS credentials"
+    keep_port credentials "$JOB_CREDENTIALS_PORT"
+    service_up gpucluster-credentials "$unit"
     if [ "$ROLE" = head ]; then shell_credentials; fi
 }
 

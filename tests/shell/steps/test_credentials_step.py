@@ -20,6 +20,7 @@ URL = "http://127.0.0.1:9911/credentials"
 SOURCES = ("runner", "files", "services", "node_program", "job_credentials")
 PROFILE = "etc/profile.d/gpucluster-credentials.sh"
 UNIT = "etc/systemd/system/gpucluster-credentials.service"
+SOCKET = "etc/systemd/system/gpucluster-credentials.socket"
 
 
 @pytest.fixture
@@ -64,6 +65,25 @@ def test_the_role_is_asked_for_in_the_clusters_own_region(machine: Machine) -> N
     argv, path = [program, "jobs.credentials"], {"PATH": f"{machine.bin}:/usr/bin:/bin"}
     done = subprocess.run(argv, env=path, capture_output=True, text=True)
     assert done.stdout.strip() == "eu-west-1 regional -m gpucluster_node.jobs.credentials"
+
+
+def test_systemd_keeps_the_port_and_never_gives_it_up(machine: Machine) -> None:
+    """An older version's service has the port itself, and systemd refuses to listen for a service that is active
+    (systemd's src/core/socket.c: socket_start: "Socket service %s already active, refusing.")."""
+    machine.command("systemctl", "[ $1 != is-active ]")
+    calls = run(machine, "head", credentials=URL)
+    acts = [call for call in calls if call.split()[1] in ("stop", "restart")]
+    assert acts == [
+        "systemctl stop gpucluster-credentials.service",
+        "systemctl restart gpucluster-credentials.socket",
+        "systemctl restart gpucluster-credentials",
+    ]
+    assert "ListenStream=127.0.0.1:9911" in (machine.root / SOCKET).read_text()
+    assert "TriggerLimitIntervalSec=0" in (machine.root / SOCKET).read_text()
+    assert "StartLimitIntervalSec=0" in (machine.root / UNIT).read_text()
+    machine.command("systemctl")
+    again = [call.split()[1] for call in run(machine, "head", credentials=URL)]
+    assert not {"stop", "restart"}.intersection(again)
 
 
 def test_a_second_run_restarts_nothing(machine: Machine) -> None:

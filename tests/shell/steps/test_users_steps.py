@@ -12,7 +12,7 @@ from test_steps import BOOTSTRAP, Machine, source_of
 USERS = (
     "ada 24567 fairshare=1 maxjobs=-1 grptres=gres/gpu=-1 ssh-ed25519 AAAA\nben 30001 fairshare=1 maxjobs=2 grptres=x\n"
 )
-LIMITS = ("/etc/security", "/etc/sysctl.d", "/etc/systemd")
+LIMITS = ("/etc/security", "/etc/ssh", "/etc/sysctl.d", "/etc/systemd")
 
 
 @pytest.fixture
@@ -99,14 +99,27 @@ def test_a_user_who_blocks_the_setup_of_keys_is_given_up(machine: Machine) -> No
     assert machine.calls()[-1].startswith("runuser -u ben")
 
 
-def limited(root: Path, logind: str) -> Machine:
+def limited(root: Path, logind: str, role: str = "compute") -> Machine:
     machine = Machine(root)
     machine.command("sysctl")
     machine.command("systemctl", f"case $1 in is-active) {logind} ;; esac")
     machine.step("limits", machine.below(source_of("limits").read_text(), *LIMITS))
-    done = machine.run("step_limits", "runner", "files", "limits")
+    done = machine.run(f"ROLE={role}\nstep_limits\nstep_limits", "runner", "files", "limits")
     assert done.returncode == 0, done.stderr
     return machine
+
+
+@pytest.mark.parametrize("role", ["head", "compute"])
+def test_only_the_head_limits_what_one_users_sessions_use(tmp_path: Path, role: str) -> None:
+    """On compute nodes, launchers such as DeepSpeed's pdsh start ranks in sessions of ssh."""
+    machine = limited(tmp_path, "true", role)
+    slice_ = tmp_path / "etc/systemd/system/user-.slice.d/90-gpucluster.conf"
+    assert slice_.exists() == (role == "head")
+    assert machine.calls().count("systemctl daemon-reload") == (role == "head"), "only if something has changed"
+    if role == "head":
+        assert slice_.read_text() == "[Slice]\nTasksMax=4096\nMemoryMax=50%\n"
+        config = tmp_path / "etc/ssh/sshd_config.d/50-gpucluster.conf"
+        assert config.read_text() == "MaxStartups 200:30:400\nPerSourceMaxStartups 100\n"
 
 
 @pytest.mark.parametrize("logind", ["true", "false"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,7 @@ from botocore.session import get_session
 from botocore.stub import Stubber
 from gpucluster_node import fleet
 from gpucluster_node.jobs import role
-from gpucluster_node.jobs.credentials import PATH, Server, answer
+from gpucluster_node.jobs.credentials import PATH, Server, answer, passed
 from gpucluster_node.jobs.role import Credentials, Keeper, NoCredentials, NoRole
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -107,9 +108,9 @@ def test_a_removed_role_is_no_longer_served_and_a_new_one_is_found(aws: Aws) -> 
 @pytest.fixture
 def served(aws: Aws) -> Iterator[tuple[Aws, str]]:
     """An SDK's environment variable, of a server on a port of its own."""
-    server = Server(aws.keeper(), ("127.0.0.1", 0))
+    server = Server(aws.keeper(), socket.create_server(("127.0.0.1", 0)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield aws, f"http://127.0.0.1:{server.server_address[1]}{PATH}"
+    yield aws, f"http://127.0.0.1:{server.socket.getsockname()[1]}{PATH}"
     server.shutdown()
     server.server_close()
 
@@ -165,3 +166,10 @@ def test_a_cluster_without_such_a_role_says_so(clients: dict[str, Stubber]) -> N
     clients["ssm"].add_client_error("get_parameter", "ParameterNotFound", expected_params=PARAMETER)
     with pytest.raises(NoRole, match="no s3_access"):
         role.take(CLUSTER)
+
+
+def test_the_server_takes_no_port_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user could take it first. systemd names the process that it has passed a socket to: sd_listen_fds(3)."""
+    monkeypatch.setenv("LISTEN_PID", "1")
+    with pytest.raises(SystemExit, match="systemd has passed no socket"):
+        passed()
