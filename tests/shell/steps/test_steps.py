@@ -102,6 +102,25 @@ def test_a_successful_step_is_logged_with_its_time(machine: Machine) -> None:
     assert "step=greet status=ok seconds=0." in done.stdout
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o644])
+def test_a_run_that_waits_for_another_one_for_too_long_names_it(machine: Machine, mode: int) -> None:
+    """Also if an older version left the lock open to all, and a user holds it."""
+    (machine.root / "run.lock").touch(mode)
+    hold = "import fcntl, sys; f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); input()"
+    argv = [sys.executable, "-c", hold, str(machine.root / "run.lock")]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout and holder.stdout.readline()
+        done = machine.run(f"LOCK_LIMIT_S=0.2\n{REPORT}\none_at_a_time\necho runs", "runner", "locks")
+        assert holder.stdin
+        holder.stdin.close()
+    said = f"run.lock is still locked after 0.2 s, by process {holder.pid} of root; end that process"
+    assert done.returncode == 1 and f"REPORTED {machine.root}/{said}" in done.stdout
+    assert "runs" not in done.stdout
+    assert (machine.root / "run.lock").stat().st_mode & 0o777 == 0o600
+    done = machine.run(f"LOCK_LIMIT_S=20\n{REPORT}\none_at_a_time\necho runs", "runner", "locks")
+    assert done.stdout == "runs\n", done.stderr
+
+
 FAILURES = {
     "a command of the step": ("step_x() {\n    true\n    ls /nowhere\n}", 3, "ls: cannot access '/nowhere'"),
     "inside a command substitution": ("step_x() {\n    local a\n    a=$(ls /nowhere)\n}", 3, "ls: cannot access"),
