@@ -45,6 +45,14 @@ def call(service: str, action: str, path: str = "/", **body: Any) -> Call:
         (call("kms", "ListKeys"), [("kms:ListKeys", "")]),
         (Call("sts", "us-east-1", "AssumeRole", "ASIA1", form={"RoleArn": "arn:r"}), [("sts:AssumeRole", "arn:r")]),
         (call("sqs", "ListQueues"), [("sqs:ListQueues", "")]),
+        (call("budgets", "ExecuteBudgetAction", BudgetName="b", ActionId="1"),
+         [("budgets:ExecuteBudgetAction", f"arn:aws:budgets::{A}:budget/b/action/1")]),
+        (call("budgets", "DescribeBudgets"), [("budgets:ViewBudget", f"arn:aws:budgets::{A}:budget/*")]),
+        (Call("rds", "us-east-1", "ModifyDBInstance", "ASIA1", form={"DBInstanceIdentifier": "d"}),
+         [("rds:ModifyDBInstance", f"arn:aws:rds:us-east-1:{A}:db:d")]),
+        (Call("iam", "us-east-1", "DetachRolePolicy", "ASIA1", form={"RoleName": "r", "PolicyArn": "arn:p"}),
+         [("iam:DetachRolePolicy", f"arn:aws:iam::{A}:role/r")]),
+        (Call("iam", "us-east-1", "GetPolicy", "ASIA1", form={"PolicyArn": "arn:p"}), [("iam:GetPolicy", "arn:p")]),
     ],
 )  # fmt: skip
 def test_checks(made: Call, expected: list[tuple[str, str]]) -> None:
