@@ -110,9 +110,10 @@ def _request_tags(tags: dict[str, str]) -> Keys:
 
 
 def _named(pace: Pace, backend: EC2Backend, action: str, parameters: dict[str, Any]) -> Iterator[Check]:
-    """The resources whose ids are in the parameters."""
+    """The resources whose ids are in the parameters. A tag's value may look like an id."""
     request_tags = {tag["Key"]: tag.get("Value", "") for tag in parameters.get("Tags") or []}
-    ids = [value for value in _strings(parameters) if value.partition("-")[0] in _KINDS and _is_id(value)]
+    named = {name: value for name, value in parameters.items() if name not in ("Tags", "TagSpecifications")}
+    ids = [value for value in _strings(named) if value.partition("-")[0] in _KINDS and _is_id(value)]
     for resource_id in ids:
         yield Check(
             f"ec2:{action}",

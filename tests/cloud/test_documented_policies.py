@@ -97,6 +97,7 @@ def test_the_documented_policies_are_enough_for_the_verbs_and_reach_nothing_else
             gpucluster(verb)
     reaches_one_cluster(bootstrapped, submitter)
     lifts_protection(bootstrapped, deployer)
+    bakes(bootstrapped, deployer)
     changes_nothing_foreign(bootstrapped, deployer, foreign)
     gpucluster("down", "--yes")
 
@@ -116,6 +117,21 @@ def reaches_one_cluster(control_plane: Any, keys: dict[str, str]) -> None:
         RoleArn="arn:aws:iam::123456789012:role/cdk-hnb659fds-deploy-role-123456789012-us-east-1",
         RoleSessionName="me",
     )
+
+
+def bakes(control_plane: Any, keys: dict[str, str]) -> None:
+    """Creates an image as `image build` does, of an instance with the cluster's tag."""
+    from gpucluster.baking import bake
+    from gpucluster.baking.pins import Baking
+
+    ec2 = control_plane.client("ec2", **keys)
+    tagged = [{"Name": "tag:gpucluster:cluster", "Values": [NAME]}]
+    running = {"Name": "instance-state-name", "Values": ["running"]}
+    (found,) = ec2.describe_instances(Filters=[*tagged, running])["Reservations"]
+    baking = Baking("123456789012", "us-east-1", "ami-0123456789abcdef0", "recipe", "parts")
+    image_id = bake.create(ec2, found["Instances"][0]["InstanceId"], baking)
+    bake.wait_for(ec2, image_id)
+    control_plane.client("ec2").deregister_image(ImageId=image_id)
 
 
 def lifts_protection(control_plane: Any, keys: dict[str, str]) -> None:
