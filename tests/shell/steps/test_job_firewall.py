@@ -143,6 +143,7 @@ def program(tmp_path: Path) -> str:
     (tmp_path / "users").touch()
     (tmp_path / "here").write_text("30001\n30001\n")
     (tmp_path / "cluster.sh").write_text("readonly ZONE=c.internal\n")
+    (tmp_path / "lib").symlink_to(BOOTSTRAP / "lib")
     text = (BOOTSTRAP / "programs/bin/job-firewall").read_text()
     copy = tmp_path / "job-firewall"
     copy.write_text(text.replace("/opt/gpucluster/bundle", str(tmp_path)))
