@@ -38,7 +38,7 @@ readonly ROLE GENERATION MANAGEMENT NUMBER FOLDER
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
 
-for library in runner machine_environment files services aws_api parameters apt this_partition nvidia kernel beegfs_services; do
+for library in runner locks machine_environment files services aws_api parameters apt this_partition nvidia kernel beegfs_services; do
     source "$BUNDLE/lib/$library.sh"
 done
 

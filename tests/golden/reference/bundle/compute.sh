@@ -8,7 +8,7 @@ BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
 source "$BUNDLE/cluster.sh"
 
-for library in runner machine_environment files services firewall imds aws_api parameters tag_failure node_program apt nvidia \
+for library in runner locks machine_environment files services firewall imds aws_api parameters tag_failure node_program apt nvidia \
     this_machine kernel mounts lustre storage slurm_files this_partition agent; do
     source "$BUNDLE/lib/$library.sh"
 done
@@ -21,20 +21,22 @@ export HOME=/root # cloud-init does not set it
 # The default, one second and one try, is too short on a busy booting machine.
 export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
 
-one_at_a_time
 # `compute.sh storage`: mounts file systems that the head node has found since this machine booted. Slurm's prolog calls it.
 if [ "${1:-}" = storage ]; then
     report_failure() { scontrol update nodename="$(hostname)" state=power_down_asap reason="health: storage: $1"; }
+    one_at_a_time
     for storage_step in lustre_client lustre_efa storage_mounts; do run_step "$storage_step"; done
     exit
 fi
 # `compute.sh job_lustre NAME`: mounts a file system that was created for jobs. The prolog of a job that uses it calls it.
 if [ "${1:-}" = job_lustre ]; then
     report_failure() { scontrol update nodename="$(hostname)" state=drain reason="$1"; }
+    one_at_a_time
     JOB_LUSTRE_NAME=$2 JOB_LUSTRE_AT=''
     run_step job_lustre_mount
     exit
 fi
+one_at_a_time
 run_step baked
 run_step apt_timers
 run_step name
@@ -52,6 +54,8 @@ run_step limits
 run_step log_rotation
 run_step job_environment
 run_step home_mount
+# Before users can log in, and take its port.
+run_step job_credentials
 run_step users
 run_step job_firewall
 run_step follow_head
@@ -61,7 +65,6 @@ run_step mpi
 run_step lustre_client
 run_step lustre_efa
 run_step storage_mounts
-run_step job_credentials
 run_step beegfs
 run_step job_ram
 run_step scratch

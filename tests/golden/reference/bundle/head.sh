@@ -5,6 +5,8 @@ set -euo pipefail
 readonly ROLE=head
 # The step volume waits up to 1,200 s for the old head node and for the disk. CloudFormation waits 1,800 s.
 readonly STEP_LIMIT_S=1500
+# Another run may wait in that step.
+readonly LOCK_LIMIT_S=1400
 readonly BEEGFS_ROLE=none
 readonly VOLUME_GIB=200
 readonly VOLUME=/home
@@ -14,8 +16,8 @@ BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
 source "$BUNDLE/cluster.sh"
 
-for library in runner machine_environment files services firewall imds aws_api parameters wait_condition node_program apt nvidia \
-    kernel mounts lustre storage environments slurm_files controller staging data_volume \
+for library in runner locks machine_environment files services firewall imds aws_api parameters wait_condition node_program apt \
+    nvidia kernel mounts lustre storage environments slurm_files controller staging data_volume \
     database this_partition agent; do
     source "$BUNDLE/lib/$library.sh"
 done
@@ -28,14 +30,15 @@ export HOME=/root # cloud-init does not set it
 # The default, one second and one try, is too short on a busy booting machine.
 export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=5
 
-one_at_a_time
 # `head.sh job_lustre NAME MOUNT`: mounts a file system that was created for jobs. The caller reports a failure.
 if [ "${1:-}" = job_lustre ]; then
     report_failure() { true; }
+    one_at_a_time
     JOB_LUSTRE_NAME=$2 JOB_LUSTRE_AT=$3
     run_step job_lustre_mount
     exit
 fi
+one_at_a_time
 # Before all steps that take long or may fail, because Slurm starts nodes meanwhile.
 run_step programs
 run_step baked
@@ -49,6 +52,8 @@ run_step log_rotation
 run_step volume
 run_step home_mount
 run_step home_export
+# Before users can log in, and take its port.
+run_step job_credentials
 run_step users
 run_step job_firewall
 run_step munge
@@ -61,7 +66,6 @@ run_step mpi
 # Without a Lustre client for its kernel the head node still runs Slurm, and the deployment does not roll back.
 try_step lustre_client "$LUSTRE_MISSING"
 run_step storage_mounts
-run_step job_credentials
 run_step python_env
 run_step accounting
 run_step slurm_head
