@@ -26,8 +26,12 @@ folder = pathlib.Path(os.environ["GPUCLUSTER_JOB_DIR"])
 if os.environ["RANK"] == "0":
     server = socket.create_server(("", {PORT}), family=socket.AF_INET6, dualstack_ipv6=True)
     (folder / "serves").touch()
-    server.settimeout(60)
-    print("asked by", server.accept()[1][0].rpartition(":")[2], flush=True)
+    server.settimeout(0.5)
+    while not (folder / "end").exists():
+        try:
+            print("asked by", server.accept()[1][0].rpartition(":")[2], flush=True)
+        except TimeoutError:
+            pass
 elif (os.environ["NODE_RANK"], os.environ["LOCAL_RANK"]) == ("1", "0"):
     while not (folder / "serves").exists():
         time.sleep(0.2)
