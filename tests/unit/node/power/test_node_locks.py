@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from gpucluster_node import ec2, locks, slurm
+from gpucluster_node import ec2, fleet, locks, slurm
 from gpucluster_node.power import in_flight, launched, offers, resume
 
 from localcloud.tests.patience import wait_for
@@ -135,3 +135,19 @@ def test_nodes_are_set_down_with_who_holds_the_lock(power: Path, monkeypatch: py
         resume.accept(offers.Request(["train-1"], []))()
     assert f"by process {pid} of root" in down["train-1"] and down["train-1"].endswith("; next try in 120 s")
     assert os.listdir(power / "launching") == ["locks"]
+
+
+@pytest.mark.parametrize(("state", "launches"), [("DOWN", []), ("POWERING_UP", ["train-1"])])
+def test_after_a_long_wait_only_nodes_that_slurm_still_powers_up_are_launched(
+    power: Path, monkeypatch: pytest.MonkeyPatch, state: str, launches: list[str]
+) -> None:
+    """Slurm may have given the node up meanwhile, and asked another program for it."""
+    asked: list[str] = []
+    cluster = fleet.Fleet("c", "c.internal", "/gpucluster/c/", (fleet.Partition("train", 0, 4, "on-demand"),))
+    monkeypatch.setattr(fleet, "load", lambda: cluster)
+    states = frozenset({"ALLOCATED", state})
+    monkeypatch.setattr(slurm, "nodes", lambda names: [slurm.Node(name, states) for name in names])
+    monkeypatch.setattr(resume.Resume, "one", lambda self, group, killed: asked.extend(group.nodes))
+    monkeypatch.setattr(resume, "LATE_S", -1.0)
+    resume.accept(offers.Request(["train-1"], []))()
+    assert asked == launches
