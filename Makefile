@@ -21,6 +21,8 @@ APT_PACKAGES := systemd-container mmdebstrap debian-archive-keyring dnsmasq-base
 
 # Files of tests/nightly to run, none, stale or all: CONTRIBUTING.md.
 NIGHTLY ?= none
+# Of the files that NIGHTLY=stale means, as many as took so many minutes of one worker; none: all of them.
+NIGHTLY_MINUTES ?=
 PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadgroup --no-loadscope-reorder --durations=20
 
 .PHONY: help setup boot system python node wheels wheel image demo test test-all stamp chaos lint check golden picture bench down clean test-gpu test-aws _ruff _mypy _imports _checks
@@ -70,7 +72,7 @@ CHECKS := tests/shell/steps/test_scripts.py tests/unit/stacks/test_stacks_cfn_li
 
 test: ## every tier but nightly that this machine can run, less what make check runs; CI=true makes a skipped tier fail
 	@$(MAKE) --no-print-directory boot
-	@$(PYTEST) --nightly=$(NIGHTLY) $(CHECKS:%=--ignore=%)
+	@$(PYTEST) --nightly=$(NIGHTLY) $(NIGHTLY_MINUTES:%=--nightly-minutes=%) $(CHECKS:%=--ignore=%)
 
 test-all: boot ## every tier; stamps the nightly tests that pass
 	@$(PYTEST) --nightly=all --stamp

@@ -3,6 +3,7 @@
 --nightly=none   only those that the command line names; the default
 --nightly=stale  those with an outdated stamp, see tests/stamps.py
 --nightly=all    all
+--nightly-minutes=N  of those with an outdated stamp, only as many as took N minutes together, the oldest stamp first
 --stamp          write a stamp for each file whose tests all passed in this run
 """
 
@@ -17,6 +18,8 @@ import pytest
 from tests import stamps
 from tests.stamps import FOLDERS, State
 
+NEW_S = 300
+"""What a file without a stamp is expected to take."""
 PARTS = ("keyword", "markexpr", "deselect", "lf")
 """Options that deselect tests of a file."""
 
@@ -24,6 +27,7 @@ PARTS = ("keyword", "markexpr", "deselect", "lf")
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("nightly")
     group.addoption("--nightly", choices=("none", "stale", "all"), default="none", help="files of tests/nightly to run")
+    group.addoption("--nightly-minutes", type=int, metavar="N", help="of one worker, for files with an outdated stamp")
     group.addoption("--stamp", action="store_true", help="stamp the files of tests/nightly that pass")
 
 
@@ -34,13 +38,27 @@ def pytest_configure(config: pytest.Config) -> None:
     wanted, paths = config.option.nightly, stamps.test_files(config.rootpath)
     states = {path.name: stamps.state(config.rootpath, path) for path in paths} if wanted == "stale" else {}
     names = [path.name for path in paths if wanted == "all" or _named(config, path)]
-    names = [name for name, state in states.items() if state.stale] if wanted == "stale" else names
+    names = _in_time(paths, states, config.option.nightly_minutes) if wanted == "stale" else names
     files = Files(config.rootpath, names)
     config.pluginmanager.register(files, "nightly_files")
-    config.pluginmanager.register(Overview(states, len(paths), len(names)), "nightly_overview")
+    config.pluginmanager.register(Overview(states, len(paths), names), "nightly_overview")
     if config.option.stamp:
         _refuse_parts(config)
         config.pluginmanager.register(Stamps(config.rootpath, files), "nightly_stamps")
+
+
+def _in_time(paths: list[Path], states: dict[str, State], minutes: int | None) -> list[str]:
+    """Of the files whose stamps do not fit, those for which there is time: all, if nobody limits it. A file that does
+    not fit into the rest is left out, and its turn comes in a later run: its stamp becomes the oldest."""
+    stale = [(stamps.read(path), path.name) for path in paths if states[path.name].stale]
+    left_s = float("inf") if minutes is None else minutes * 60
+    chosen = []
+    for stamp, name in sorted(stale, key=lambda each: each[0].passed if each[0] else ""):
+        seconds = stamp.seconds if stamp else NEW_S
+        if seconds <= left_s:
+            chosen.append(name)
+            left_s -= seconds
+    return chosen
 
 
 def _named(config: pytest.Config, path: Path) -> bool:
@@ -98,10 +116,13 @@ class Files:
 class Overview:
     """Prints which files run, which do not, and why: before the run, and again after it."""
 
-    def __init__(self, states: dict[str, State], files: int, run: int) -> None:
-        self.lines = [f"{'run' if each.stale else 'left out'}: {name}: {each}" for name, each in states.items()]
-        if not states and run < files:
-            self.lines = [f"{files - run} of {files} files left out: make test-all runs them"]
+    def __init__(self, states: dict[str, State], files: int, run: list[str]) -> None:
+        without = {True: "no time for it in this run", False: "left out"}
+        self.lines = [
+            f"{'run' if name in run else without[each.stale]}: {name}: {each}" for name, each in states.items()
+        ]
+        if not states and len(run) < files:
+            self.lines = [f"{files - len(run)} of {files} files left out: make test-all runs them"]
 
     def pytest_report_header(self) -> list[str]:
         return [f"nightly tier: {line}" for line in self.lines]

@@ -174,6 +174,24 @@ def test_a_run_lists_skipped_files_with_reasons(project: Project) -> None:
     project.stamped().run("--nightly=stale").stdout.fnmatch_lines(left_out)
 
 
+def test_the_oldest_of_the_outdated_files_run_as_long_as_there_is_time(project: Project) -> None:
+    for name, passed, seconds in [("old", "2026-01-01", 50), ("older", "2025-01-01", 90), ("newest", "2026-02-01", 40)]:
+        file = project.root / f"tests/nightly/test_{name}.py"
+        file.write_text(TESTS)
+        stamps.write(project.root, file, {}, seconds)
+        stamp = json.loads(stamps.stamp_file(file).read_text())
+        stamps.stamp_file(file).write_text(json.dumps(stamp | {"passed": passed}))
+    project.stamped()
+    for minutes, names in [(0, []), (1, ["old"]), (2, ["older"]), (3, ["newest", "old", "older"])]:
+        run = project.run("--nightly=stale", f"--nightly-minutes={minutes}")
+        run.assert_outcomes(passed=1 + 2 * len(names))
+        lines = run.stdout.str().rpartition("nightly tier =")[2].splitlines()
+        ran = [line.split(": ")[1] for line in lines if line.startswith("run: ")]
+        assert ran == [f"test_{name}.py" for name in names]
+        assert sum(line.startswith("no time for it in this run: ") for line in lines) == 3 - len(names)
+        assert "left out: test_slow.py: passed" in run.stdout.str()
+
+
 def test_workers_take_the_same_files_and_their_passes_are_stamped(project: Project) -> None:
     project.run("--nightly=stale", "--stamp", "-p", "xdist", "--numprocesses=2").assert_outcomes(passed=3)
     assert not stamps.state(project.root, project.test_file).stale
