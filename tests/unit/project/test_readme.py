@@ -47,7 +47,7 @@ def test_the_first_job_is_shown_whole(file: str) -> None:
     )
 
 
-@pytest.mark.parametrize("page", ["proof.md"])
+@pytest.mark.parametrize("page", ["proof.md", "security.md"])
 def test_every_test_that_a_page_names_exists(page: str) -> None:
     known = {path.name for folder in ("tests", "localcloud/tests") for path in (ROOT / folder).rglob("test_*.py")}
     named = set(re.findall(r"test_[a-z0-9_]+\.py", (ROOT / "docs" / page).read_text()))
