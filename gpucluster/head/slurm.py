@@ -7,8 +7,8 @@ of its record, and each record begins with MARK, which no user can know.
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -17,7 +17,7 @@ from gpucluster.head import arrays
 
 Phase = Literal["waiting", "running", "done", "unknown"]
 
-MARK = f"{secrets.token_hex(8)}|"
+MARK = f"{os.urandom(8).hex()}|"
 """The beginning of each record of squeue and sinfo, new in each process: a line without it continues a name."""
 _JOB_FIELDS = "%i|%T|%P|%D|%N|%M|%l|%V|%S|%j|%r"
 _NODE_FIELDS = "%N|%R|%T|%H|%E"
