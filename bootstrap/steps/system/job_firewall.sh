@@ -4,12 +4,10 @@
 #
 # On every cluster: `up` may add users while nodes run.
 step_job_firewall() {
-    local admin subnet here=''
+    local admin subnet
     admin=$(id -u "$JOB_USER")
     subnet=$(imds_interface subnet-ipv4-cidr-block)
-    # No job runs on the head node, and users' own programs there listen on localhost (gpucluster forward).
-    if [ "$ROLE" = head ]; then here='oifname "lo" accept'; fi
-    job_firewall_rules "$admin" "$subnet" "$here" | load_at_boot job-firewall "Keep users away from the ports of others' jobs"
+    job_firewall_rules "$ROLE" "$admin" "$subnet" | load_at_boot job-firewall "Keep users away from the ports of others' jobs"
     if [ "$ROLE" = compute ]; then
         put_program bin/job-firewall
         put_program prolog.d/06-firewall
@@ -17,15 +15,19 @@ step_job_firewall() {
     fi
 }
 
-# job_firewall_rules ADMINISTRATOR SUBNET RULE: RULE decides first about connections to this machine itself. All nodes are in one
-# subnet. People have the uids 1000 to 59999 (Debian policy, 9.2.2); from 65536 on, useradd gives them further ones for user
+# job_firewall_rules head|compute ADMINISTRATOR SUBNET: all nodes are in one subnet. People have the uids 1000 to 59999 (Debian policy, 9.2.2); from 65536 on, useradd gives them further ones for user
 # namespaces (subuid(5)). Kernel sockets, such as those of NFS and Lustre, have no uid, and match nothing.
 #
-# Only the first packet of a TCP connection decides, so that no connection has to be tracked, and a server may answer anybody.
+# Only the first packet of a TCP connection decides, so that no connection has to be tracked, and a server may answer anybody. On a
+# compute node only a server of a user who has a job there: anybody else who listens on the port of a job, before its program does,
+# would get what the job's other ranks send. No job runs on the head node, and users' own programs listen on localhost there
+# (gpucluster forward).
 # Ports below 1024 belong to root's services, 6817 to 6819 are Slurm's, and 9911 has the jobs' credentials. On the head node, srun
 # listens on the ports of SrunPortRange, where slurmstepd may answer it with the user's uid (_drop_privileges in Slurm's mgr.c).
 # A node needs no IPv6: its name leads to an IPv4 address.
 job_firewall_rules() {
+    local first='tcp flags & (syn | ack) == (syn | ack) meta skuid != @here drop'
+    if [ "$1" = head ]; then first='oifname "lo" accept'; fi
     cat <<EOF
 table inet gpucluster_jobs
 delete table inet gpucluster_jobs
@@ -35,18 +37,18 @@ table inet gpucluster_jobs {
     set head { type ipv4_addr; }
     chain output {
         type filter hook output priority filter; policy accept;
-        meta skuid { 1000-59999, 65536-4294967294 } meta skuid != $1 goto user
+        meta skuid { 1000-59999, 65536-4294967294 } meta skuid != $2 goto user
     }
     chain user {
+        $first
         tcp flags & (syn | ack) != syn accept
         meta l4proto { tcp, udp } th dport { 1-1023, 6817-6819 } accept
-        $3
         oifname "lo" tcp dport 9911 accept
         oifname "lo" meta skuid @here accept
         oifname "lo" reject
         ip daddr @head tcp dport 61000-64999 accept
-        ip daddr $2 meta skuid . ip daddr @nodes accept
-        ip daddr $2 reject
+        ip daddr $3 meta skuid . ip daddr @nodes accept
+        ip daddr $3 reject
         meta nfproto ipv6 reject
     }
 }

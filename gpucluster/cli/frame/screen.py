@@ -21,8 +21,10 @@ _OBEYED = (
 _COLOUR = r"\x1b\[([0-9;]{0,40})m"
 _IN_TEXT = re.compile(f"{_COLOUR}|{_OBEYED}")
 _IN_LINE = re.compile(_OBEYED)
-_HIDES = {"5", "6", "8", "05", "06", "08"}
+_HIDES = {5, 6, 8}
 """Parameters of blinking and concealed text."""
+_OF_A_COLOUR = {2: 3, 5: 1}
+"""After 38 and 48: how many numbers follow the kind of a colour."""
 
 
 def shown(text: str, kept: str = "\n\t") -> str:
@@ -41,9 +43,20 @@ def one_line(text: str) -> str:
 
 
 def _is_colour(found: re.Match[str]) -> bool:
-    """Without those that hide text. After 38 and 48, the numbers are those of a colour."""
-    numbers = (found[1] or "").split(";")
-    return found[1] is not None and (numbers[0] in ("38", "48") or not _HIDES.intersection(numbers))
+    """Whether none of its numbers hides text."""
+    if found[1] is None:
+        return False
+    numbers = [int(each or 0) for each in found[1].split(";")]
+    while numbers:
+        number = numbers.pop(0)
+        if number in (38, 48):
+            follow = _OF_A_COLOUR.get(numbers.pop(0)) if numbers else None
+            if follow is None:
+                return False
+            del numbers[:follow]
+        elif number in _HIDES:
+            return False
+    return True
 
 
 def _escaped(found: re.Match[str]) -> str:

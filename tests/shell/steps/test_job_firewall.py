@@ -44,7 +44,7 @@ read -r _ </run/near
 serve /run/far nsenter --target $other --net
 read -r _ </run/far
 source {step}
-job_firewall_rules {admin} 10.0.0.0/24 "$HEADS_RULE" | nft -f -
+job_firewall_rules "$ROLE" {admin} 10.0.0.0/24 | nft -f -
 reach() {{ setpriv --reuid "$1" --clear-groups python3 -c '
 import socket, sys
 kind = socket.SOCK_DGRAM if sys.argv[1] == "udp" else socket.SOCK_STREAM
@@ -68,12 +68,11 @@ def said(script: str, folder: Path, role: str = "compute") -> list[str]:
         here=HERE, bobs=BOBS_NODE, outside=OUTSIDE, admin=ADMIN, step=BOOTSTRAP / "steps/system/job_firewall.sh",
         ports=f"{JOBS} {SSH} {CREDENTIALS} {SRUN}",
     )  # fmt: skip
-    heads = 'oifname "lo" accept' if role == "head" else ""
     python = os.path.dirname(os.path.realpath(sys.executable))
     done = subprocess.run(
         ["timeout", "50", *ALONE, "bash", "-euc", world + script],
         capture_output=True, text=True, timeout=60, cwd=folder,
-        env={"PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin:{python}", "HEADS_RULE": heads},
+        env={"PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin:{python}", "ROLE": role},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -94,6 +93,32 @@ def test_only_a_user_with_a_job_here_reaches_its_ports(tmp_path: Path) -> None:
     ways = [*LOCAL, *REMOTE]
     for uid, answer in {ALICE: "closed", ALICES_SUBUID: "closed", BOB: "open", ADMIN: "open", 0: "open"}.items():
         assert said(OPENED + reached(uid, ways, JOBS), tmp_path) == [answer] * len(ways), uid
+
+
+LISTENS = f"""
+mkfifo /run/thief
+setpriv --reuid {ALICE} --clear-groups python3 -c '
+import socket, time
+one = socket.socket(); one.bind(("0.0.0.0", 25999)); one.listen(); print("ready", flush=True); time.sleep(40)
+' >/run/thief &
+read -r _ </run/thief
+connects() {{ nsenter --target $other --net python3 -c '
+import socket
+try:
+    socket.create_connection(("{HERE}", 25999), 2); print("open")
+except OSError:
+    print("closed")
+'; }}
+connects
+nft add element inet gpucluster_jobs here '{{ {ALICE} }}'
+connects
+"""
+
+
+def test_a_user_without_a_job_here_answers_nobody(tmp_path: Path) -> None:
+    """They may listen on the port of a job, whose number is known, before its program does."""
+    assert said(LISTENS, tmp_path) == ["closed", "open"]
+    assert said(LISTENS, tmp_path, "head") == ["open", "open"]
 
 
 def test_users_reach_what_all_need(tmp_path: Path) -> None:
