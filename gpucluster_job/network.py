@@ -74,6 +74,8 @@ class Port:
     No other job takes the port, because it asks for one that no socket has. The job's own server takes it with
     SO_REUSEADDR, as servers do: Linux allows that while both sockets have the option and neither listens (socket(7),
     inet_csk_bind_conflict in net/ipv4/inet_connection_sock.c). No file is involved, whose name another user could take.
+    Linux does not ask whose sockets they are: another user of the node could take the port first. The job's server then
+    fails, and nobody reaches that user's (bootstrap/steps/system/job_firewall.sh), but on a node that they share.
 
     The search starts at a place in 20000-29999 that the job's id gives. That range is below Linux's ephemeral ports
     (32768 and up), which any connection may use, and above Slurm's. If it is full, Linux chooses a port.

@@ -104,16 +104,19 @@ def _grant_launch(role: iam.Role, *, cluster: str, network: Network, partitions:
     partitions. ec2:IsLaunchTemplateResource keeps the caller from other resources (image, subnet, security group) than
     a template's, and not from other values: "you can override parameters that are specified in the launch template"
     (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/use-launch-templates-to-control-launching-instances.html). So
-    the type and IMDSv2 have conditions of their own, and iam:PassRole allows the nodes' role alone. EC2 has no
-    condition for user data: a stolen role of the head node can start nodes of the cluster's types that run other user
-    data as root, with the nodes' role, and more of them than max_nodes.
+    the type and IMDSv2 have conditions of their own, and iam:PassRole allows the nodes' role alone. EC2 sets
+    ec2:MetadataHttpTokens only if the request itself has the value, not if its template has it
+    (https://github.com/aws/karpenter-provider-aws/pull/9256), hence IfExists: an override is judged, and our own
+    launches, which override nothing, pass whether EC2 sets a key or not. EC2 has no condition for user data: a stolen
+    role of the head node can start nodes of the cluster's types that run other user data as root, with the nodes' role,
+    and more of them than max_nodes.
     """
     ours = {"StringEquals": {"aws:ResourceTag/gpucluster:cluster": cluster}}
     allow(role, ["ec2:RunInstances"], [_ec2(role, "launch-template/*"), _ec2(role, "placement-group/*")], ours)
     instances, *others = made = [_ec2(role, f"{kind}/*") for kind in ("instance", "volume", "network-interface")]
     as_they_stand = {"Bool": {"ec2:IsLaunchTemplateResource": "true"}}
     types = sorted({name for partition in partitions for name in partition.templates})
-    of_our_types = {"StringEquals": {"ec2:InstanceType": types, "ec2:MetadataHttpTokens": "required"}}
+    of_our_types = {"StringEqualsIfExists": {"ec2:InstanceType": types, "ec2:MetadataHttpTokens": "required"}}
     allow(role, ["ec2:RunInstances"], [instances], as_they_stand | of_our_types)
     allow(role, ["ec2:RunInstances"], others, as_they_stand)
     used = _used(role, network, partitions)

@@ -228,7 +228,8 @@ def _launch_keys(backend: EC2Backend, request: dict[str, Any], parameters: dict[
         keys["ec2:LaunchTemplate"] = (arn(backend, template.id),)
     if profile_arn := _profile_arn(request):
         keys["ec2:InstanceProfile"] = (profile_arn,)
-    tokens = (request.get("MetadataOptions") or {}).get("HttpTokens")
+    # Of the request, not of its template: https://github.com/aws/karpenter-provider-aws/pull/9256.
+    tokens = (parameters.get("MetadataOptions") or {}).get("HttpTokens")
     return keys | ({"ec2:MetadataHttpTokens": (tokens,)} if tokens else {})
 
 

@@ -196,7 +196,14 @@ def test_an_ended_job_is_forgotten_although_its_epilog_failed(program: str, tmp_
 def test_nothing_is_changed_while_slurm_does_not_answer(program: str, tmp_path: Path) -> None:
     (tmp_path / "sinfo").write_text("#!/bin/bash\nexit 1\n")
     changed = said(OPENED + f"{program} 2>&1 && exit 1\n" + reached(BOB, REMOTE, JOBS), tmp_path)
-    assert "Slurm does not answer: sinfo" in changed[0] and changed[1:] == ["open"] * len(REMOTE)
+    assert "no answer: sinfo" in changed[0] and changed[1:] == ["open"] * len(REMOTE)
+
+
+def test_a_name_that_does_not_resolve_at_once_is_asked_for_again(program: str, tmp_path: Path) -> None:
+    once = '[ -e "$0.asked" ] || { [ "$1" = group ] || : >"$0.asked"; [ "$1" = group ]; exit; }\n'
+    (tmp_path / "getent").write_text(f"#!/bin/bash\n{once}{SLURM['getent']}\n")
+    (filled,) = said(f"{program}\n{SHOW}", tmp_path)
+    assert "10.0.0.9" in filled and (tmp_path / "getent.asked").exists()
 
 
 def test_no_user_can_hold_the_lock(program: str, tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_the_head_launches_from_our_templates_alone(template: Template) -> None:
     assert [each.rpartition(":")[2] for each in resources(nodes)] == [INSTANCES]
     assert nodes["Condition"] == {
         "Bool": {"ec2:IsLaunchTemplateResource": "true"},
-        "StringEquals": {"ec2:InstanceType": node_types(template), "ec2:MetadataHttpTokens": "required"},
+        "StringEqualsIfExists": {"ec2:InstanceType": node_types(template), "ec2:MetadataHttpTokens": "required"},
     }
     assert [each.rpartition(":")[2] for each in resources(made)] == ["volume/*", "network-interface/*"]
     used = [each.partition(":ec2:")[2] for each in resources(named)]
