@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 
+from gpucluster_node import record_ends
 from gpucluster_node.batches import batches
 
 TIMEOUT_S = 30
 NODES_PER_CALL = 100
-END = secrets.token_hex(8)
-"""What ends each record that has a script's path. squeue prints the path as its user wrote it, with line breaks, which
-could forge records of other users' jobs. No user can know this end: it is new in each process."""
 _NODE = re.compile(r"NodeName=(?P<name>\S+)(?:.*? NodeAddr=(?P<address>\S+))?.*? State=(?P<state>\S+)")
 _REASON = re.compile(r" Reason=(?P<reason>.*) \[(?P<user>[^@\]]*)@(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\]")
 _EXTRA = re.compile(r".* Extra=(?P<value>\S+)")
@@ -220,13 +217,8 @@ _STARTED = RUNNING - {"CONFIGURING"}
 
 def parse_running(text: str, states: Collection[str] = _STARTED) -> list[Running]:
     """From `squeue --Format` of RUNNING_COLUMNS. A record that does not fit is left out."""
-    found = ([field.strip(" ") for field in record.split("|", 7)] for record in records(text))
+    found = ([field.strip(" ") for field in record.split("|", 7)] for record in record_ends.split(text))
     return [_running(*each) for each in found if len(each) == 8 and each[4].isdecimal() and each[5] in states]
-
-
-def records(text: str) -> list[str]:
-    """What stands before each END at the end of a line."""
-    return text.split(f"{END}\n")
 
 
 def _running(part: str, first: str, array: str, task: str, restarts: str, _: str, nodes: str, script: str) -> Running:
@@ -236,7 +228,8 @@ def _running(part: str, first: str, array: str, task: str, restarts: str, _: str
 
 
 RUNNING_COLUMNS = (
-    f"JobID:12|,HetJobID:12|,ArrayJobID:12|,ArrayTaskID:12|,RestartCnt:4|,State:14|,NodeList:4000|,Command:4000|{END}"
+    "JobID:12|,HetJobID:12|,ArrayJobID:12|,ArrayTaskID:12|,RestartCnt:4|,State:14|,NodeList:4000|,"
+    f"Command:4000|{record_ends.END}"
 )
 
 
@@ -300,7 +293,7 @@ class Queued:
 def parse_queued(text: str) -> list[Queued]:
     """Pending and running jobs, from `squeue --format` of _QUEUED, without those that a user or Slurm holds. The
     elements of an array that have not started share a line."""
-    found = (record.split("|", 5) for record in records(text))
+    found = (record.split("|", 5) for record in record_ends.split(text))
     return [
         Queued(_name(*each[:3]), each[3] in RUNNING, each[5], each[0])
         for each in found
@@ -308,7 +301,7 @@ def parse_queued(text: str) -> list[Queued]:
     ]
 
 
-_QUEUED = f"%A|%F|%K|%T|%r|%o{END}"
+_QUEUED = f"%A|%F|%K|%T|%r|%o{record_ends.END}"
 _STARTS = re.compile(r"CONFIGURING .*|RUNNING 0:\d\d")
 
 
@@ -387,7 +380,9 @@ broke (SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR and those after it), and a conn
 
 
 def call(argv: Sequence[str]) -> str:
-    environment = {**os.environ, "SLURM_TIME_FORMAT": "standard"}
+    argv, formats = record_ends.hidden(argv)
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
+    environment = {**inherited, **formats, "SLURM_TIME_FORMAT": "standard"}
     try:
         done = subprocess.run(argv, capture_output=True, timeout=TIMEOUT_S, env=environment)
     except subprocess.TimeoutExpired:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from gpucluster_node import slurm as node_slurm
+from gpucluster_node import record_ends
 from synthesis import ROOT, Template, synthesize
 
 from gpucluster.head import slurm
@@ -16,7 +16,7 @@ def _records_without_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recorded output of squeue and sinfo, and the programs that play them, have no marks; test_forged_rows.py and
     test_node_forged_rows.py have."""
     monkeypatch.setattr(slurm, "MARK", "")
-    monkeypatch.setattr(node_slurm, "END", "")
+    monkeypatch.setattr(record_ends, "END", "")
 
 
 @pytest.fixture(scope="session")

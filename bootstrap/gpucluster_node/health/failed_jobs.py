@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
-from gpucluster_node import slurm
+from gpucluster_node import record_ends, slurm
 
 _COLUMNS = f"Reason:20|,EndTime:20|,tres-alloc:400|,tres-per-node:200|,{slurm.RUNNING_COLUMNS}"
 _EXIT_CODE = "NonZeroExitCode"
@@ -22,12 +22,12 @@ def parse(text: str, since: datetime, until: datetime) -> list[slurm.Running]:
     A job that was requeued while it completed keeps its reason and the state COMPLETING, and ends in the future:
     at least a minute after now, which is the shortest time limit (job_mgr.c: _job_requeue_op, pack_job)."""
     least, most = (f"{each.astimezone():%Y-%m-%dT%H:%M:%S}" for each in (since, until + _CLOCKS_DIFFER))
-    rows = (record.split("|", 4) for record in slurm.records(text) if record.count("|") > 3)
+    rows = (record.split("|", 4) for record in record_ends.split(text) if record.count("|") > 3)
     return [
         replace(job, gpus=_gpus_per_node(allocated, asked))
         for why, end, allocated, asked, rest in rows
         if why.strip() == _EXIT_CODE and end[:1].isdigit() and least <= end.strip() <= most
-        for job in slurm.parse_running(f"{rest}{slurm.END}\n", {"COMPLETING", "FAILED"})
+        for job in slurm.parse_running(f"{rest}{record_ends.END}\n", {"COMPLETING", "FAILED"})
     ]
 
 

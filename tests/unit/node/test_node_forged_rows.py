@@ -1,6 +1,8 @@
 """Paths of scripts that their users wrote to forge records of other users' jobs, which root would requeue or signal.
 
-`squeue` here prints as the real one does: a path as it is, padded to its width (print.c: _print_str).
+`squeue` here prints as the real one does: a path as it is, padded to its width (print.c: _print_str). It takes its
+format from the variables as the real one does, if no option has one (src/squeue/opts.c: parse_command_line, in
+github.com/SchedMD/slurm): SQUEUE_FORMAT before SQUEUE_FORMAT2.
 """
 
 from __future__ import annotations
@@ -12,14 +14,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from gpucluster_node import scripts, slurm
+from gpucluster_node import record_ends, scripts, slurm
 from gpucluster_node.health import failed_jobs
 
 SQUEUE = f"""#!{sys.executable}
-import json, pathlib, re, sys
+import json, os, pathlib, re, sys
+pathlib.Path(__file__ + ".argv").write_text("\\n".join(sys.argv))
 jobs = json.loads(pathlib.Path(__file__ + ".json").read_text())
 long = next((word.partition("=")[2] for word in sys.argv if word.startswith("--Format=")), "")
 short = next((word.partition("=")[2] for word in sys.argv if word.startswith("--format=")), "")
+if not long + short:
+    short = os.environ.get("SQUEUE_FORMAT", "")
+    long = "" if "SQUEUE_FORMAT" in os.environ else os.environ["SQUEUE_FORMAT2"]
 for job in jobs:
     if long:
         fields = (re.fullmatch(r"([\\w-]+):(\\d+)(.*)", each).groups() for each in long.split(","))
@@ -57,7 +63,7 @@ def queue(folder: Path, *paths: str, **fields: str) -> None:
 @pytest.fixture(autouse=True)
 def _real(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The end of records is baked into the formats."""
-    monkeypatch.setattr(slurm, "END", slurm.RUNNING_COLUMNS.rpartition("|")[2])
+    monkeypatch.setattr(record_ends, "END", slurm.RUNNING_COLUMNS.rpartition("|")[2])
     (tmp_path / "squeue").write_text(SQUEUE)
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
@@ -66,7 +72,7 @@ def _real(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", PATHS, ids=[ascii(path[:24]) for path in PATHS])
 def test_a_path_is_one_jobs_path(tmp_path: Path, path: str) -> None:
     queue(tmp_path, "/home/bob/a", path, "/home/bob/c")
-    assert len(slurm.END) == 16
+    assert len(record_ends.END) == 16
     assert [job.job_id for job in slurm.running_on("train-2")] == ["5", "6", "7"]
     assert [job.part for job in slurm.queued()] == ["5", "6", "7"]
     listed = slurm.queued()[1].script
@@ -104,3 +110,20 @@ def test_a_script_that_is_exchanged_for_a_pipe_stops_nobody(tmp_path: Path) -> N
     assert scripts.text(slurm.Running("7", 0, "/home/a\0b")) == ""
     (tmp_path / "script").write_bytes(b"#SBATCH --no-kill\n\xff" + bytes(1 << 20))
     assert scripts.shrinks(scripts.text(slurm.Running("7", 0, str(tmp_path / "script"))))
+
+
+def test_users_do_not_see_the_end_of_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody reads the arguments of root's processes in /proc/PID/cmdline, and the programs' logs."""
+    monkeypatch.setenv("SQUEUE_FORMAT", "%j")
+    for ask in (
+        lambda: slurm.running_on("train-2"),
+        slurm.queued,
+        lambda: failed_jobs.on("train-2", datetime.now(UTC)),
+    ):
+        queue(tmp_path, "/home/bob/a")
+        ask()
+        assert record_ends.END not in (tmp_path / "squeue.argv").read_text()
+        (tmp_path / "squeue.json").write_text("broken")
+        with pytest.raises(slurm.SlurmError) as refused:
+            ask()
+        assert record_ends.END not in str(refused.value).splitlines()[0]
