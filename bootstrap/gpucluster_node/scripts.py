@@ -14,6 +14,8 @@ _BYTES = 65536
 _SIGNAL = re.compile(r"^#SBATCH --signal=B:(\w+)(?:@(\d+))?", re.MULTILINE)
 _SIGNAL_S = 60
 """Slurm's default: sbatch's manual, --signal."""
+_SIGNAL_MOST_S = 65535
+"""sbatch refuses more (the same), but the line may have come later, or stand where sbatch does not read it."""
 _SHRINKS = re.compile(r"^#SBATCH --no-kill\b", re.MULTILINE)
 
 
@@ -42,7 +44,10 @@ def signal(script: str) -> str:
 def signal_before(script: str) -> timedelta:
     """How long before its end the job asked for the signal; zero if it asked for none."""
     asked = _SIGNAL.search(script)
-    return timedelta(seconds=int(asked[2] or _SIGNAL_S)) if asked else timedelta()
+    if not asked:
+        return timedelta()
+    seconds = int(asked[2]) if asked[2] and len(asked[2]) <= len(str(_SIGNAL_MOST_S)) else _SIGNAL_S
+    return timedelta(seconds=seconds if seconds <= _SIGNAL_MOST_S else _SIGNAL_S)
 
 
 def shrinks(script: str) -> bool:

@@ -127,3 +127,10 @@ def test_users_do_not_see_the_end_of_records(tmp_path: Path, monkeypatch: pytest
         with pytest.raises(slurm.SlurmError) as refused:
             ask()
         assert record_ends.END not in str(refused.value).splitlines()[0]
+
+
+@pytest.mark.parametrize("seconds", ["9" * 14, "9" * 5000, "65536", "", "x"])
+def test_a_signals_time_that_slurm_would_refuse_is_slurms_default(seconds: str) -> None:
+    """It may stand anywhere in the file: Slurm reads options only before the first command, once."""
+    assert scripts.signal_before(f"#SBATCH --signal=B:USR1@{seconds}\n") == timedelta(seconds=60)
+    assert scripts.signal_before("#SBATCH --signal=B:USR1@65535\n") == timedelta(seconds=65535)
