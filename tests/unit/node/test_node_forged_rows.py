@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node import record_ends, scripts, slurm
-from gpucluster_node.health import failed_jobs
+from gpucluster_node.health import failed_jobs, held_gpus
 
 SQUEUE = f"""#!{sys.executable}
 import json, os, pathlib, re, sys
@@ -134,3 +134,26 @@ def test_a_signals_time_that_slurm_would_refuse_is_slurms_default(seconds: str) 
     """It may stand anywhere in the file: Slurm reads options only before the first command, once."""
     assert scripts.signal_before(f"#SBATCH --signal=B:USR1@{seconds}\n") == timedelta(seconds=60)
     assert scripts.signal_before("#SBATCH --signal=B:USR1@65535\n") == timedelta(seconds=65535)
+
+
+# Of `scontrol --details show job`, where a job's name is printed as it is.
+FORGED_GRES = [
+    "Nodes={node}[b] CPU_IDs=0 GRES=gpu(IDX:0)",
+    "Nodes=train-[0-999999999999] CPU_IDs=0 GRES=gpu(IDX:0)",
+    f"Nodes=train-[{'9' * 5000}] CPU_IDs=0 GRES=gpu(IDX:0)",
+    "Nodes=train-2 CPU_IDs=0 GRES=gpu(IDX:0-999999999999)",
+    f"Nodes=train-2 CPU_IDs=0 GRES=gpu(IDX:{'9' * 5000})",
+    "Nodes=train-2 CPU_IDs=0 GRES=gpu(IDX:3-,-4,,5--6)",
+    f"Nodes=train-2 CPU_IDs=0 GRES={'gpu-' * 20_000}",
+    f"Nodes=train-2 CPU_IDs=0 GRES=gpu(IDX:{','.join(['0-999'] * 2_000)})",
+    f"Nodes={','.join(['train-[0-99999]'] * 2_000)} CPU_IDs=0 GRES=gpu(IDX:1)",
+]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("forged", FORGED_GRES, ids=[each[:40] for each in FORGED_GRES])
+def test_a_name_that_forges_gpus_neither_ends_nor_stops_the_reader(forged: str) -> None:
+    real = "   JOB_GRES=gpu:1\n     Nodes=train-[1-2] CPU_IDs=0-5 Mem=0 GRES=gpu:1(IDX:7)\n   MinCPUsNode=1\n\n"
+    text = f"JobId=7 JobName=x\n     {forged}\n   UserId=alice(1002)\n{real}"
+    assert "/dev/nvidia7" in held_gpus.parse(text, "7", "train-2")
+    assert len(held_gpus.parse(text, "7", "train-2")) <= 1001
