@@ -226,7 +226,7 @@ QUICK: Sequence[Check] = (
     ),
     Check(
         "kernel log",
-        ("journalctl", "--dmesg", "--boot", "--output=cat", "--no-pager", "--grep=NVRM: Xid"),
+        ("journalctl", "--dmesg", "--boot", "--output=cat", "--no-pager", "--grep=^NVRM: Xid"),
         _has_gpus,
         kernel_log,
     ),

@@ -23,12 +23,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from gpucluster_node import scripts, slurm
-from gpucluster_node.health import answered, facts, failed_jobs, held_gpus, look, xid
+from gpucluster_node.health import answered, facts, failed_jobs, held_gpus, journal, look, xid
 from gpucluster_node.log import start_logging
 
 log = logging.getLogger("health")
 TIME = "%Y-%m-%dT%H:%M:%SZ"
-FOLLOW = ("journalctl", "--dmesg", "--follow", "--lines=0", "--output=cat")
+FOLLOW = ("journalctl", "--dmesg", "--follow", "--lines=0", "--output=json", "--output-fields=MESSAGE")
 """Without --grep, which with --lines implies --reverse (journalctl(1))."""
 GPUS = Path("/proc/driver/nvidia/gpus")
 _MINOR = re.compile(r"^Device Minor:\s*(\d+)", re.MULTILINE)
@@ -44,8 +44,8 @@ class Seen:
 
 
 def follow(lines: Iterable[str]) -> None:
-    """Handles each fault once. After an error the driver logs others, of the same GPU or of the whole node. Another
-    thread reads the lines meanwhile: it knows when each fault came."""
+    """lines: messages of the kernel log. Handles each fault once. After an error the driver logs others, of the same
+    GPU or of the whole node. Another thread reads the lines meanwhile: it knows when each fault came."""
     seen: queue.SimpleQueue[Seen | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(lines, seen), daemon=True).start()
     while each := seen.get():
@@ -133,8 +133,8 @@ def _try(do: Callable[[], None], what: str) -> None:
 
 def main() -> None:
     start_logging()
-    with subprocess.Popen(FOLLOW, stdout=subprocess.PIPE, text=True, errors="replace") as journal:
-        follow(journal.stdout or ())
+    with subprocess.Popen(FOLLOW, stdout=subprocess.PIPE, text=True, errors="replace") as records:
+        follow(map(journal.message, records.stdout or ()))
 
 
 if __name__ == "__main__":

@@ -52,7 +52,11 @@ FALLEN = 79
 RECOVERY = 154
 """The driver's own recommendation, which follows other errors: `GPU recovery action changed from 0x0 (None) to 0x2
 (Node Reboot Required)`. Drain P2P leaves the GPU usable, and so does Drain and Reset while jobs still run."""
-_LINE = re.compile(r"NVRM: Xid \(PCI:(?P<gpu>[0-9a-fA-F:.]+)\): (?P<number>\d+), ?(?P<text>.*)")
+_LINE = re.compile(
+    r"(?:kernel: )?(?:\[[ \d.]+\] ?)?(?:\[[ CT\d]+\] )?"
+    r"NVRM: Xid \(PCI:(?P<gpu>[0-9a-fA-F:.]+)\): (?P<number>\d+), ?(?P<text>.*)"
+)
+"""At the beginning of a message, before which dmesg writes the time: other messages quote what a user has written."""
 _TO = re.compile(r" to 0x[0-9a-fA-F]+ \((?P<action>[^)]*)\)")
 _USABLE = ("None", "Drain P2P")
 _AFTER_THE_JOBS = "Drain and Reset"
@@ -73,7 +77,7 @@ def broken(kernel_log: str) -> Iterator[str]:
 
 
 def faults(kernel_log: str) -> Iterator[Fault]:
-    for match in filter(None, map(_LINE.search, kernel_log.splitlines())):
+    for match in filter(None, map(_LINE.match, kernel_log.splitlines())):
         number, text = int(match["number"]), match["text"]
         if why := _why_broken(number, text):
             yield Fault(match["gpu"], f"Xid {number} of GPU {match['gpu']}: {why}", _reach(number, text))

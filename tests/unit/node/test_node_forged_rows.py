@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node import record_ends, scripts, slurm
-from gpucluster_node.health import failed_jobs, held_gpus
+from gpucluster_node.health import failed_jobs, held_gpus, journal, xid
 
 SQUEUE = f"""#!{sys.executable}
 import json, os, pathlib, re, sys
@@ -157,3 +157,35 @@ def test_a_name_that_forges_gpus_neither_ends_nor_stops_the_reader(forged: str) 
     text = f"JobId=7 JobName=x\n     {forged}\n   UserId=alice(1002)\n{real}"
     assert "/dev/nvidia7" in held_gpus.parse(text, "7", "train-2")
     assert len(held_gpus.parse(text, "7", "train-2")) <= 1001
+
+
+XID = "NVRM: Xid (PCI:0000:00:1b): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+
+
+@pytest.mark.parametrize("separator", ["", " ", *SEPARATORS])
+def test_users_text_in_the_kernel_log_is_no_fault(separator: str) -> None:
+    """A user in their own namespaces mounts with options of their choice, which overlayfs logs (fs/overlayfs/super.c:
+    ovl_mount_dir_noesc, in github.com/torvalds/linux v6.1)."""
+    said = f"overlayfs: failed to resolve '{separator}{XID}': -2"
+    for message in (said, list(said.encode())):
+        assert list(xid.faults(journal.message(json.dumps({"MESSAGE": message})))) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        json.dumps({"MESSAGE": XID}),
+        json.dumps({"MESSAGE": list(XID.replace("name=<unknown>", "name=\x1b[2J").encode())}),  # control characters
+        json.dumps({"MESSAGE": list(XID.replace("name=<unknown>", "name=").encode() + b"\xff")}),
+    ],
+)
+def test_a_fault_is_found_whatever_its_programs_name(line: str) -> None:
+    (fault,) = xid.faults(journal.message(line))
+    assert fault.gpu == "0000:00:1b"
+
+
+@pytest.mark.parametrize(
+    "line", ["", "\n", "{", "[]", "null", "3", "{}", '{"MESSAGE": null}', '{"MESSAGE": [300, "x"]}']
+)
+def test_a_record_without_text_is_none(line: str) -> None:
+    assert journal.message(line) == ""
