@@ -51,8 +51,18 @@ Accept = Callable[[Request], Callable[[], None]]
 def read(hostlist: str) -> Request:
     """Called first, because Slurm may remove the file when it no longer waits for this program."""
     path = os.environ.get("SLURM_RESUME_FILE")
-    jobs = json.loads(Path(path).read_text()).get("jobs", []) if path else []
-    return Request(slurm.expand(hostlist), jobs)
+    return Request(slurm.expand(hostlist), _jobs(Path(path)) if path else [])
+
+
+def _jobs(path: Path) -> list[dict[str, Any]]:
+    """The file has text of users, such as --extra, which may be no UTF-8. Without the file, all nodes are launched one
+    by one."""
+    try:
+        found: list[dict[str, Any]] = json.loads(path.read_bytes().decode(errors="replace"), strict=False)["jobs"]
+    except (ValueError, KeyError) as error:
+        log.warning("the jobs that wait for the nodes are not known: %s", error)
+        return []
+    return found
 
 
 def accepted(request: Request, path: Path = SOCKET) -> bool:
