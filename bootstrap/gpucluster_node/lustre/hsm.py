@@ -18,8 +18,8 @@ from gpucluster_node.batches import batches
 FILES_PER_CALL = 100
 TIMEOUT_S = 300
 _DIRTY, _RELEASED, _ARCHIVED, _LOST = 0x2, 0x4, 0x8, 0x40
-_STATE = re.compile(r"(?P<path>.*): \((?P<flags>0x[0-9a-fA-F]+)\)")
-_ACTION = re.compile(r"(?P<path>.*): (?P<action>NOOP|[A-Z]+ [a-z]+.*)")
+_STATE = re.compile(r"\((0x[0-9a-fA-F]{1,8})\)")
+_ACTION = re.compile(r"NOOP|[A-Z]+ [a-z]+.*")
 IDLE = "NOOP"
 
 
@@ -48,25 +48,35 @@ Run = Callable[[Sequence[str]], str]
 def run(argv: Sequence[str]) -> str:
     """Raises LfsError, and OSError if there is no lfs."""
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, errors="surrogateescape", timeout=TIMEOUT_S)
+        done = subprocess.run(argv, capture_output=True, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
         raise LfsError(f"{argv[1]} did not answer within {TIMEOUT_S} s") from None
+    text, error = (each.decode(errors="surrogateescape") for each in (done.stdout, done.stderr))  # paths are bytes
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        said = (error.strip() or text.strip()).splitlines()
         raise LfsError(said[-1] if said else f"{' '.join(argv[:2])} exited with code {done.returncode}")
-    return done.stdout
+    return text
 
 
-def parse_states(text: str) -> dict[str, State]:
+def parse_states(text: str, paths: Sequence[str]) -> dict[str, State]:
     """Of `lfs hsm_state`: `/fsx/a: (0x0000000d) released exists archived, archive_id:1`."""
-    found = (match for line in text.splitlines() if (match := _STATE.match(line)))
-    return {match["path"]: State(int(match["flags"], 16)) for match in found}
+    found = ((path, _STATE.match(said)) for path, said in _said(text, paths))
+    return {path: State(int(match[1], 16)) for path, match in found if match}
 
 
-def parse_actions(text: str) -> dict[str, str]:
+def parse_actions(text: str, paths: Sequence[str]) -> dict[str, str]:
     """Of `lfs hsm_action`: `/fsx/a: NOOP`, `/fsx/a: ARCHIVE running (4096 bytes moved)`."""
-    found = (match for line in text.splitlines() if (match := _ACTION.fullmatch(line.rstrip())))
-    return {match["path"]: match["action"] for match in found}
+    return {path: said.rstrip() for path, said in _said(text, paths) if _ACTION.fullmatch(said.rstrip())}
+
+
+def _said(text: str, paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What lfs printed about each path. It prints them in the order of its arguments, as they are: a line break in a
+    user's path could forge the line of another file, so only the path that is due is read."""
+    for path in paths:
+        if not text.startswith(f"{path}: "):
+            return
+        said, _, text = text.removeprefix(f"{path}: ").partition("\n")
+        yield path, said
 
 
 def states(paths: Sequence[str], run: Run = run) -> tuple[dict[str, State], dict[str, str]]:
@@ -74,7 +84,7 @@ def states(paths: Sequence[str], run: Run = run) -> tuple[dict[str, State], dict
     found: dict[str, State] = {}
     failed: dict[str, str] = {}
     for batch, said in _asked("hsm_state", paths, failed, run):
-        known = parse_states(said)
+        known = parse_states(said, batch)
         found |= {path: known[path] for path in batch if path in known}
         failed |= {path: "lfs printed nothing about it" for path in batch if path not in known}
     return found, failed
@@ -82,9 +92,8 @@ def states(paths: Sequence[str], run: Run = run) -> tuple[dict[str, State], dict
 
 def actions(paths: Sequence[str], run: Run = run) -> dict[str, str]:
     """The current request of each file and its progress; IDLE if there is none."""
-    return {
-        path: what for _, said in _asked("hsm_action", paths, {}, run) for path, what in parse_actions(said).items()
-    }
+    found = (parse_actions(said, batch).items() for batch, said in _asked("hsm_action", paths, {}, run))
+    return {path: what for each in found for path, what in each}
 
 
 def request(verb: str, paths: Sequence[str], run: Run = run) -> dict[str, str]:

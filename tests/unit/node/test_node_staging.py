@@ -91,16 +91,43 @@ STATES = [
 
 @pytest.mark.parametrize(("line", "loaded", "exported"), STATES)
 def test_states(line: str, loaded: bool, exported: bool) -> None:
-    state = hsm.parse_states(line + "\n")["/fsx/a"]
+    state = hsm.parse_states(line + "\n", ["/fsx/a"])["/fsx/a"]
     assert (state.loaded, state.exported) == (loaded, exported)
+
+
+SEPARATORS = [*"\n\r\v\f\x1c\x1d\x1e\x1f\x85\u2028\u2029|\t ", "\r\n", "\udcff", "y" * 200]
 
 
 def test_odd_names_are_read() -> None:
     text = "/fsx/a: (0x1): (0x0000000d) released\n/fsx/b c: (0x00000009) exists\n"
-    assert set(hsm.parse_states(text)) == {"/fsx/a: (0x1)", "/fsx/b c"}
+    assert set(hsm.parse_states(text, ["/fsx/a: (0x1)", "/fsx/b c"])) == {"/fsx/a: (0x1)", "/fsx/b c"}
     text = "/fsx/a: NOOP\n/fsx/b: RESTORE running (12 bytes moved)\n/fsx/c: NOOP: NOOP\n"
     moving = {"/fsx/a": "NOOP", "/fsx/b": "RESTORE running (12 bytes moved)", "/fsx/c: NOOP": "NOOP"}
-    assert hsm.parse_actions(text) == moving
+    assert hsm.parse_actions(text, list(moving)) == moving
+
+
+@pytest.mark.parametrize("separator", SEPARATORS, ids=ascii)
+@pytest.mark.parametrize("first", ["/fsx/a", "/fsx/x"])
+def test_a_name_says_nothing_about_another_users_file(separator: str, first: str) -> None:
+    """A file that seems to be in S3 is deleted with the file system of the jobs."""
+    forged = f"{first}{separator}/fsx/bob: (0x00000009) exists archived, archive_id:1{separator}/fsx/bob: NOOP"
+    for paths in (["/fsx/bob", forged], [forged, "/fsx/bob"]):
+        lfs = PlayedLfs({"/fsx/bob": NEW, forged: EXPORTED}, pending={"/fsx/bob": 3})
+        found, failed = hsm.states(paths, lfs)
+        assert failed == {}
+        assert {path: state.exported for path, state in found.items()} == {"/fsx/bob": False, forged: True}
+        now = hsm.actions(paths, lfs)
+        assert now["/fsx/bob"] != hsm.IDLE and now[forged] == hsm.IDLE
+
+
+def test_a_name_is_read_as_its_bytes() -> None:
+    said = hsm.run(["printf", "/fsx/a\\r\\n\\377: (0x00000009)\\n"])
+    assert said == "/fsx/a\r\n\udcff: (0x00000009)\n"
+
+
+def test_what_lfs_leaves_out_is_not_known() -> None:
+    found, failed = hsm.states(["/fsx/a", "/fsx/b"], lambda argv: "/fsx/b: (0x00000009)\n")
+    assert not found and set(failed) == {"/fsx/a", "/fsx/b"}
 
 
 def test_only_what_is_released_is_loaded() -> None:
