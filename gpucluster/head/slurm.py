@@ -2,12 +2,12 @@
 
 The formats are explicit: unlike the JSON output they are the same in Slurm 23.11 and 24.11, and need no slurmdbd.
 Slurm prints a job's name as its user wrote it, with separators and line breaks. So a field that users write is the last
-of its record, and each record begins with MARK, which no user can know.
+of its record, and each record begins with a mark that no user can know: the head node makes it for each call and prints
+it first. squeue and sinfo get it in their environment, because everybody reads a process's arguments (proc(5)).
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -17,15 +17,31 @@ from gpucluster.head import arrays
 
 Phase = Literal["waiting", "running", "done", "unknown"]
 
-MARK = f"{os.urandom(8).hex()}|"
-"""The beginning of each record of squeue and sinfo, new in each process: a line without it continues a name."""
+MARKS = True
+"""False: of recorded output, without marks."""
+_MAKE_MARK = "mark=$(od -An -N8 -tx8 /dev/urandom) || exit; mark=${mark# }; echo \"$mark\"; mark=$mark'|'\n"
+_MARKED = f"""
+{_MAKE_MARK}
+unset SQUEUE_FORMAT2
+export SQUEUE_FORMAT="$mark$1" SINFO_FORMAT="$mark$1"
+shift
+exec "$@"
+"""
 _JOB_FIELDS = "%i|%T|%P|%D|%N|%M|%l|%V|%S|%j|%r"
 _NODE_FIELDS = "%N|%R|%T|%H|%E"
 
 # All elements of an array are shown if one is: they are counted. An array has ended if all of them have.
-_NEWEST = """
+_NEWEST = f"""
 set -o pipefail
-"${@:5}" | awk -F'|' -v left="$1" -v also="$2" -v ended="$3" -v mark="$4" '
+if [ "$4" = True ]; then
+  {_MAKE_MARK}
+fi
+unset SQUEUE_FORMAT2
+export mark SQUEUE_FORMAT="$mark$5"
+"${{@:6}}" | awk -F'|' -v left="$1" -v also="$2" -v ended="$3" '
+  BEGIN {{ mark = ENVIRON["mark"] }}
+"""
+_NEWEST += """
   substr($0, 1, length(mark)) != mark { if (rows) line[rows] = line[rows] "\\n" $0; next }
   { line[++rows] = $0; $0 = substr($0, length(mark) + 1)
     number = $1; sub(/[_+].*/, "", number); number += 0
@@ -224,14 +240,22 @@ def squeue_argv(job_id: str | None = None, nodes: str | None = None) -> list[str
     for each element; otherwise pending elements share a line, whose list of indexes is cut off after 64 characters.
     """
     asked = [f"--jobs={job_id}"] * bool(job_id) + [f"--nodelist={nodes}"] * bool(nodes)
-    return ["squeue", "--noheader", "--states=all", "--array", f"--format={MARK}{_JOB_FIELDS}", *asked]
+    return _marked([*_SQUEUE, *asked], _JOB_FIELDS)
+
+
+_SQUEUE = ("squeue", "--noheader", "--states=all", "--array")
+
+
+def _marked(argv: list[str], fields: str) -> list[str]:
+    return ["sh", "-c", _MARKED, "sh", fields, *argv] if MARKS else argv
 
 
 def newest_argv(ended: int, also: Iterable[str] = ()) -> list[str]:
     """From squeue's list: jobs that have not ended, jobs with these ids, and this many of the newest others. Slurm
     keeps those of the last hour, which may be thousands: the head node sends only those that are shown."""
     states = " ".join(name for name, state in JOB_STATES.items() if state.phase == "done")
-    return ["bash", "-c", _NEWEST, "bash", str(ended), f" {' '.join(also)} ", f" {states} ", MARK, *squeue_argv()]
+    asked = [_JOB_FIELDS, *_SQUEUE]
+    return ["bash", "-c", _NEWEST, "bash", str(ended), f" {' '.join(also)} ", f" {states} ", str(MARKS), *asked]
 
 
 def owners_argv(job_ids: Iterable[str]) -> list[str]:
@@ -255,14 +279,8 @@ def scancel_argv(job_id: str) -> list[str]:
 
 
 def sinfo_argv(partition: str | None = None, nodes: str | None = None) -> list[str]:
-    return [
-        "sinfo",
-        "--noheader",
-        "--Node",
-        f"--format={MARK}{_NODE_FIELDS}",
-        *([f"--partition={partition}"] if partition else []),
-        *([f"--nodes={nodes}"] if nodes else []),
-    ]
+    asked = [f"--partition={partition}"] * bool(partition) + [f"--nodes={nodes}"] * bool(nodes)
+    return _marked(["sinfo", "--noheader", "--Node", *asked], _NODE_FIELDS)
 
 
 def scontrol_nodes_argv() -> list[str]:
@@ -350,8 +368,11 @@ def _jobs(text: str) -> Iterator[Job]:
 
 def _records(text: str) -> list[str]:
     """What stands between two marks at the beginning of a line. A name's own line breaks stay in it."""
-    parts = re.split(f"^{re.escape(MARK)}", text, flags=re.MULTILINE)
-    return [part.removesuffix("\n") for part in (parts[1:] if MARK else text.split("\n")) if part]
+    if not MARKS:
+        return [line for line in text.split("\n") if line]
+    mark, _, rest = text.partition("\n")
+    _, *found = re.split(f"^{re.escape(mark)}\\|", rest, flags=re.MULTILINE)
+    return [record.removesuffix("\n") for record in found]
 
 
 def parse_nodes(text: str) -> list[Node]:

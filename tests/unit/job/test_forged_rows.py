@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,8 +18,9 @@ from gpucluster.head import slurm
 from tests.in_process import InProcessRemote
 
 SQUEUE = f"""#!{sys.executable}
-import json, pathlib, re, sys
-(form,) = (word.partition("=")[2] for word in sys.argv if word.startswith("--format="))
+import json, os, pathlib, re, sys
+form = os.environ["SQUEUE_FORMAT"]
+pathlib.Path(__file__ + ".said").write_text(repr(sys.argv) + form)
 for job in json.loads(pathlib.Path(__file__ + ".json").read_text()):
     sys.stdout.buffer.write(re.sub("%(.)", lambda f: job[f[1]], form).encode("utf-8", "surrogateescape") + b"\\n")
 """
@@ -64,7 +64,8 @@ def row(job_id: str, name: str) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def _marked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(slurm, "MARK", "0123456789abcdef|")
+    monkeypatch.setattr(slurm, "MARKS", True)
+    monkeypatch.setenv("SQUEUE_FORMAT2", "name")  # squeue refuses both variables
     (tmp_path / "squeue").write_text(SQUEUE)
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
@@ -86,10 +87,18 @@ def test_a_name_is_one_jobs_name(tmp_path: Path, name: str, newest: bool) -> Non
     assert listed[1].name == name.encode(errors="surrogateescape").decode(errors="replace")
 
 
-def test_the_mark_is_not_the_same_twice() -> None:
-    program = "from gpucluster.head import slurm; print(slurm.MARK)"
-    marks = {subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout for _ in "ab"}
-    assert len(marks) == 2 and min(map(len, marks)) > 16
+@pytest.mark.parametrize("argv", [slurm.newest_argv(20), slurm.squeue_argv()], ids=["newest", "all"])
+def test_the_mark_is_new_for_each_call_and_in_no_argument(tmp_path: Path, argv: list[str]) -> None:
+    """Everybody reads the arguments of a process."""
+    remote = queue(tmp_path, row("5", "x"))
+    marks = set()
+    for _ in range(2):
+        mark = remote.run(argv).stdout.partition("\n")[0]
+        words, _, form = (tmp_path / "squeue.said").read_text().rpartition("]")
+        assert form.startswith(f"{mark}|%i|") and len(mark) == 16
+        assert mark not in words and mark not in str(argv)
+        marks.add(mark)
+    assert len(marks) == 2
 
 
 def test_a_row_whose_numbers_are_none_is_left_out(tmp_path: Path) -> None:
