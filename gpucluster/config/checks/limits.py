@@ -30,7 +30,7 @@ PARTITION_BYTES = 900
 LAUNCH_TEMPLATE_BYTES = 4_600
 INTERFACE_BYTES = 220
 # A file system has security groups with their rules, mount targets or alarms, and a parameter.
-MOUNTS: dict[type[Mount], tuple[int, int]] = {FsxLustre: (21, 14_500), Efs: (6, 4_500)}
+MOUNTS: dict[type[Mount], tuple[int, int]] = {FsxLustre: (21, 15_200), Efs: (6, 5_000)}
 """Resources and bytes. Other kinds make none of their own, or may be there only once."""
 REPOSITORY_RESOURCES = 1
 REPOSITORY_BYTES = 700
