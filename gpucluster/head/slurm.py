@@ -2,8 +2,9 @@
 
 The formats are explicit: unlike the JSON output they are the same in Slurm 23.11 and 24.11, and need no slurmdbd.
 Slurm prints a job's name as its user wrote it, with separators and line breaks. So a field that users write is the last
-of its record, and each record begins with a mark that no user can know: the head node makes it for each call and prints
-it first. squeue and sinfo get it in their environment, because everybody reads a process's arguments (proc(5)).
+of its record, and each record of squeue begins with a mark that no user can know: the head node makes it for each call
+and prints it first. squeue gets it in its environment, because everybody reads a process's arguments (proc(5)). sinfo
+needs none: only root and Slurm's user write the reasons of nodes, and our programs write them without line breaks.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _MAKE_MARK = "mark=$(od -An -N8 -tx8 /dev/urandom) || exit; mark=${mark# }; echo
 _MARKED = f"""
 {_MAKE_MARK}
 unset SQUEUE_FORMAT2
-export SQUEUE_FORMAT="$mark$1" SINFO_FORMAT="$mark$1"
+export SQUEUE_FORMAT="$mark$1"
 shift
 exec "$@"
 """
@@ -279,8 +280,14 @@ def scancel_argv(job_id: str) -> list[str]:
 
 
 def sinfo_argv(partition: str | None = None, nodes: str | None = None) -> list[str]:
-    asked = [f"--partition={partition}"] * bool(partition) + [f"--nodes={nodes}"] * bool(nodes)
-    return _marked(["sinfo", "--noheader", "--Node", *asked], _NODE_FIELDS)
+    return [
+        "sinfo",
+        "--noheader",
+        "--Node",
+        f"--format={_NODE_FIELDS}",
+        *([f"--partition={partition}"] if partition else []),
+        *([f"--nodes={nodes}"] if nodes else []),
+    ]
 
 
 def scontrol_nodes_argv() -> list[str]:
@@ -377,7 +384,7 @@ def _records(text: str) -> list[str]:
 
 def parse_nodes(text: str) -> list[Node]:
     """One entry for each node and partition."""
-    fields = (record.split("|", 4) for record in _records(text) if record.count("|") >= 4)
+    fields = (line.split("|", 4) for line in text.split("\n") if line.count("|") >= 4)
     return [_node(*field) for field in fields]
 
 

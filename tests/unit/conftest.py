@@ -13,7 +13,7 @@ from gpucluster.head import slurm
 
 @pytest.fixture(autouse=True)
 def _records_without_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Recorded output of squeue and sinfo, and the programs that play them, have no marks; test_forged_rows.py and
+    """Recorded output of squeue, and the programs that play it, have no marks; test_forged_rows.py and
     test_node_forged_rows.py have."""
     monkeypatch.setattr(slurm, "MARKS", False)
     monkeypatch.setattr(record_ends, "END", "")

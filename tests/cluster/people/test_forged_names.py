@@ -37,6 +37,7 @@ def test_forged_names(people: Bed) -> None:
         assert not any(line.lstrip().startswith("7777") for line in done.stdout.splitlines()), done.stdout
     assert [line.split()[0] for line in people.gpucluster("jobs").stdout.splitlines()].count(hers[0]) == 1
 
+    assert "train" in people.gpucluster("status").stdout, "its nodes are listed"
     assert bob.gpucluster("cancel", his).returncode == 0
     for job in hers:
         assert people.gpucluster("cancel", job).returncode == 0
