@@ -87,7 +87,7 @@ class Bundle(Construct):
         """`after`: resources that the version uses. A head node applies the version as soon as it is announced, during
         the update.
 
-        Whoever has the wait handle's URL can end the update, as a success or a failure. So only the head node may read
+        Anybody with the wait handle's URL can end the update, as a success or a failure. So only the head node may read
         the parameter with it."""
         value = self._address() | {"wait_handle_url": self.handle.ref, "head_generation": self.head_generation}
         self._add(parameters, "Bundle", "bundle", value, after)

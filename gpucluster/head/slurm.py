@@ -1,10 +1,7 @@
 """Slurm's commands as argument lists, and parsers of their output. Runs nothing.
 
 The formats are explicit: unlike the JSON output they are the same in Slurm 23.11 and 24.11, and need no slurmdbd.
-Slurm prints a job's name as its user wrote it, with separators and line breaks. So a field that users write is the last
-of its record, and each record of squeue begins with a mark that no user can know: the head node makes it for each call
-and prints it first. squeue gets it in its environment, because everybody reads a process's arguments (proc(5)). sinfo
-needs none: only root and Slurm's user write the reasons of nodes, and our programs write them without line breaks.
+The field that users write, a job's name, is the last of its record, and each record begins with a mark (`records`).
 """
 
 from __future__ import annotations
@@ -14,20 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from gpucluster.head import arrays
+from gpucluster.head import arrays, records
 
 Phase = Literal["waiting", "running", "done", "unknown"]
 
-MARKS = True
-"""False: of recorded output, without marks."""
-_MAKE_MARK = "mark=$(od -An -N8 -tx8 /dev/urandom) || exit; mark=${mark# }; echo \"$mark\"; mark=$mark'|'\n"
-_MARKED = f"""
-{_MAKE_MARK}
-unset SQUEUE_FORMAT2
-export SQUEUE_FORMAT="$mark$1"
-shift
-exec "$@"
-"""
 _JOB_FIELDS = "%i|%T|%P|%D|%N|%M|%l|%V|%S|%j|%r"
 _NODE_FIELDS = "%N|%R|%T|%H|%E"
 
@@ -35,7 +22,7 @@ _NODE_FIELDS = "%N|%R|%T|%H|%E"
 _NEWEST = f"""
 set -o pipefail
 if [ "$4" = True ]; then
-  {_MAKE_MARK}
+  {records.MAKE_MARK}
 fi
 unset SQUEUE_FORMAT2
 export mark SQUEUE_FORMAT="$mark$5"
@@ -241,14 +228,10 @@ def squeue_argv(job_id: str | None = None, nodes: str | None = None) -> list[str
     for each element; otherwise pending elements share a line, whose list of indexes is cut off after 64 characters.
     """
     asked = [f"--jobs={job_id}"] * bool(job_id) + [f"--nodelist={nodes}"] * bool(nodes)
-    return _marked([*_SQUEUE, *asked], _JOB_FIELDS)
+    return records.marked([*_SQUEUE, *asked], _JOB_FIELDS)
 
 
 _SQUEUE = ("squeue", "--noheader", "--states=all", "--array")
-
-
-def _marked(argv: list[str], fields: str) -> list[str]:
-    return ["sh", "-c", _MARKED, "sh", fields, *argv] if MARKS else argv
 
 
 def newest_argv(ended: int, also: Iterable[str] = ()) -> list[str]:
@@ -256,7 +239,7 @@ def newest_argv(ended: int, also: Iterable[str] = ()) -> list[str]:
     keeps those of the last hour, which may be thousands: the head node sends only those that are shown."""
     states = " ".join(name for name, state in JOB_STATES.items() if state.phase == "done")
     asked = [_JOB_FIELDS, *_SQUEUE]
-    return ["bash", "-c", _NEWEST, "bash", str(ended), f" {' '.join(also)} ", f" {states} ", str(MARKS), *asked]
+    return ["bash", "-c", _NEWEST, "bash", str(ended), f" {' '.join(also)} ", f" {states} ", str(records.MARKS), *asked]
 
 
 def owners_argv(job_ids: Iterable[str]) -> list[str]:
@@ -365,21 +348,12 @@ def _joined(first: Job, part: Job) -> Job:
 
 
 def _jobs(text: str) -> Iterator[Job]:
-    for record in _records(text):
+    for record in records.split(text):
         fields = record.split("|", 9)
         if len(fields) == 10 and fields[3].isdecimal():
             job_id, state, partition, nodes, node_list, elapsed, limit, submitted, start, rest = fields
             name, _, reason = rest.rpartition("|")
             yield Job(job_id, state, partition, int(nodes), node_list, elapsed, limit, submitted, start, name, reason)
-
-
-def _records(text: str) -> list[str]:
-    """What stands between two marks at the beginning of a line. A name's own line breaks stay in it."""
-    if not MARKS:
-        return [line for line in text.split("\n") if line]
-    mark, _, rest = text.partition("\n")
-    _, *found = re.split(f"^{re.escape(mark)}\\|", rest, flags=re.MULTILINE)
-    return [record.removesuffix("\n") for record in found]
 
 
 def parse_nodes(text: str) -> list[Node]:

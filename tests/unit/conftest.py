@@ -8,14 +8,14 @@ import pytest
 from gpucluster_node import record_ends
 from synthesis import ROOT, Template, synthesize
 
-from gpucluster.head import slurm
+from gpucluster.head import records
 
 
 @pytest.fixture(autouse=True)
 def _records_without_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recorded output of squeue, and the programs that play it, have no marks; test_forged_rows.py and
     test_node_forged_rows.py have."""
-    monkeypatch.setattr(slurm, "MARKS", False)
+    monkeypatch.setattr(records, "MARKS", False)
     monkeypatch.setattr(record_ends, "END", "")
 
 

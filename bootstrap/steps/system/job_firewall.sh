@@ -1,4 +1,4 @@
-# Programs of a job trust whoever reaches their ports: PyTorch, Gloo, MPI and gRPC ask for no secret. So a user's processes reach
+# The programs of a job accept every connection: PyTorch, Gloo, MPI and gRPC ask for no secret. So a user's processes reach
 # other nodes' ports, and on a compute node this node's, only where the user has a job. Root, the administrator and the system's
 # accounts reach everything. Nobody but root leaves a machine without passing these rules, so that the other end needs none.
 #

@@ -1,8 +1,8 @@
 """The terminal, which shows text that others wrote: job names, reasons, logs, messages of programs.
 
 A terminal obeys control characters. A job's name could set the clipboard (OSC 52) or the title (OSC 0), erase a row, or
-turn its letters around. `Screen` shows such a character as its escape, `\\x1b`, whoever prints it. systemd's journalctl
-and GNU ls do the same. Colours stay, because our messages have them and programs write them into logs.
+turn its letters around. `Screen` shows such a character as its escape, `\\x1b`, in the output of every verb. systemd's
+journalctl and GNU ls do the same. Colours stay, because our messages have them and programs write them into logs.
 """
 
 from __future__ import annotations

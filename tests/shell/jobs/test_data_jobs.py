@@ -19,7 +19,7 @@ from gpucluster.data.run import Options
 from gpucluster.errors import UsageError
 from gpucluster.following import arrays, logs
 from gpucluster.following import jobs as following
-from gpucluster.head import slurm
+from gpucluster.head import records
 from gpucluster.layout import expand
 from gpucluster.submission.shard_array import request, submit, with_own_lists
 from tests.in_process import InProcessRemote
@@ -226,7 +226,7 @@ LINE = "{}|{}|train|1|train-1|0:04|UNLIMITED|2026-11-23T06:00:00|2026-11-23T06:0
 def failed(images: Path, jobs: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Job 1 planned; the array 2 packed, and one of its parts failed; job 3 finished. The file is squeue's list,
     without marks."""
-    monkeypatch.setattr(slurm, "MARKS", False)
+    monkeypatch.setattr(records, "MARKS", False)
     (images / "c1" / "4.jpg").write_bytes(b"")
     run(images, 2)
     queue = jobs.parent / "queue"

@@ -14,7 +14,7 @@ import pytest
 
 from gpucluster.cli import jobs as verb
 from gpucluster.following import jobs
-from gpucluster.head import slurm
+from gpucluster.head import records, slurm
 from tests.in_process import InProcessRemote
 
 SQUEUE = f"""#!{sys.executable}
@@ -64,7 +64,7 @@ def row(job_id: str, name: str) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def _marked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(slurm, "MARKS", True)
+    monkeypatch.setattr(records, "MARKS", True)
     monkeypatch.setenv("SQUEUE_FORMAT2", "name")  # squeue refuses both variables
     (tmp_path / "squeue").write_text(SQUEUE)
     (tmp_path / "squeue").chmod(0o755)
