@@ -94,7 +94,7 @@ class Programs:
             module.call = functools.partial(self._scontrol, program)
         if module.__name__.endswith(".fleet"):
             load, text = module.load, self._fleet
-            module.load = lambda: load(text)
+            module.load = lambda *_path: load(text)
         if module.__name__.endswith(".spending"):
             module.path, module.prices = lambda cluster: self._folder / "spending.json", dict
         if module.__name__.endswith(".log"):

@@ -202,6 +202,7 @@ class _Account:
         )
         self.zone_id = zone["HostedZone"]["Id"].rpartition("/")[2]
         head = _policy(code, "HeadRoleDefaultPolicy")
+        _allow_types(head, types)
         if reserved:
             head["Statement"].append(_RESERVATIONS)
         self._role("head", head)
@@ -287,6 +288,14 @@ def _policy(code: Path, begins: str) -> dict[str, Any]:
     found = next(value for key, value in resources.items() if key.startswith(begins))["Properties"]["PolicyDocument"]
     resolved: dict[str, Any] = _resolved(found)
     return resolved
+
+
+def _allow_types(policy: dict[str, Any], types: tuple[str, ...]) -> None:
+    """Gives the head's role the world's instance types: the default cluster's stack allows that cluster's alone."""
+    for statement in policy["Statement"]:
+        allowed = statement.get("Condition", {}).get("StringEqualsIfExists", {})
+        if "ec2:InstanceType" in allowed:
+            allowed["ec2:InstanceType"] = list(types)
 
 
 def _resolved(value: Any) -> Any:
