@@ -128,3 +128,31 @@ def test_after_the_job_nobody_has_an_open_port(serving: Serving) -> None:
     wait_for("the end", lambda: field(people, serving.job_id, "%T") in ("", "COMPLETED"), 60)
     left = people.ssh(*table)
     assert bob not in left and f"{name} ." not in left
+
+
+MANY = 150
+RECEIVED = """
+received() { cat /sys/class/net/[!l]*/statistics/rx_bytes | awk "{ sum += \\$1 } END { print sum }"; }
+between() { before=$(received); "$@" >/dev/null; echo $(($(received) - before)); }
+"""
+
+
+def test_a_node_does_not_ask_for_the_jobs_of_others(people: Bed) -> None:
+    """A node asks before each job. If slurmctld had to send it all jobs, large clusters would stop."""
+    alice = people.of("alice")
+    ran(alice, "sh", "-c", f"for each in $(seq {MANY}); do sbatch --quiet --hold --partition=train --wrap=true; done")
+    try:
+        bob = people.ssh("id", "-u", "bob").strip()
+        job = people.ssh(
+            "sudo", "-u", "bob", "sbatch", "--parsable", "--partition=train", "--chdir=/tmp", "--wrap=sleep 300"
+        )
+        wait_for("bob's job", lambda: field(people, job.strip(), "%T") == "RUNNING", 240)
+        node = field(people, job.strip(), "%N")
+        program = f"env SLURM_JOB_ID={job.strip()} SLURM_JOB_UID={bob} /opt/gpucluster/bin/job-firewall before"
+        asks = f"{RECEIVED}between squeue --all; between {program}"
+        all_jobs, asked = (int(each) for each in people.ssh("ssh", node, f"sudo bash -c {shlex.quote(asks)}").split())
+        print("bytes of all jobs", all_jobs, "and of the firewall's question", asked)
+        assert all_jobs > 300 * MANY and asked < all_jobs / 5
+    finally:
+        people.ssh("sudo", "scancel", "--user=alice")
+        people.ssh("sudo", "scancel", "--user=bob")

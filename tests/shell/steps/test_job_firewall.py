@@ -143,75 +143,132 @@ def test_users_of_the_head_node_reach_only_their_own_machine(tmp_path: Path) -> 
 
 
 SLURM = {
-    "getent": 'case $1 in group) [ -e users ] ;; ahostsv4) echo "10.0.0.9 STREAM head" ;; esac',
+    "getent": """case $1 in
+        group) [ -e users ] ;;
+        ahostsv4)
+            echo "${@:2}" >>resolved
+            for name in "${@:2}"; do
+                case $name in
+                    head.c.internal) echo "10.0.0.9 STREAM head" ;;
+                    train-1.c.internal) echo "10.0.0.4 STREAM"; echo "10.0.0.4 DGRAM" ;;
+                    train-2.c.internal) echo "10.0.0.5 STREAM" ;;
+                    *) lost=yes ;;
+                esac
+            done
+            [ -z "${lost-}" ] || exit 2 ;;
+    esac""",
     "hostname": "echo train-1",
-    # 30001 has two jobs, of which one is on another node too; 24567's job runs elsewhere
-    "squeue": """case "$*" in
-        *--nodelist=train-1*--format=%U*) cat here ;;
-        *--user=30001*--format=%N*) printf 'train-[1-2]\\ntrain-1\\n' ;;
-        *) exit 1 ;;
-    esac""",
-    "sinfo": """case "$*" in
-        *'--nodes=train-[1-2],train-1 --format=%o') printf '10.0.0.4\\n10.0.0.5\\ntrain-9\\n' ;;
-        *) exit 1 ;;
-    esac""",
+    "id": f"echo {ADMIN}",
+    # what slurmctld packs: all jobs, or those of one user
+    "squeue": """echo "$*" >>asked
+        case "$*" in *--nodelist*|*,*--user*) exit 1 ;; esac
+        uid=$(grep -o -e '--user=[0-9]*' <<<"$*" | cut -d = -f 2)
+        grep "^$uid " listed | cut -d ' ' -f 2-; exit 0""",
+    "sinfo": "exit 1",
+    "scontrol": """[ "$1 $2" = "show hostnames" ] || exit 1
+        sed 's/train-\\[1-2\\]/train-1,train-2/' <<<"$3" | tr , '\\n'""",
     "sleep": "exec /bin/sleep ${FAST:-$1}",
 }
+"""Stand-ins. `listed`: a line UID JOB NODES for each job that has its nodes."""
 
 
 @pytest.fixture
 def program(tmp_path: Path) -> str:
-    """Runs the program before and after a job, with stand-ins for Slurm; `here`: uids with jobs on this node."""
+    """Defines `before UID JOB` and `after UID JOB`, which run the program on train-1 with stand-ins for Slurm."""
     for name, text in SLURM.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
         (tmp_path / name).chmod(0o755)
     (tmp_path / "users").touch()
-    (tmp_path / "here").write_text("30001\n30001\n")
-    (tmp_path / "cluster.sh").write_text("readonly ZONE=c.internal\n")
+    # 30001 has two jobs, of which one is on another node too; 24567's job runs elsewhere
+    (tmp_path / "listed").write_text(f"{BOB} 7 train-[1-2]\n{BOB} 8 train-1\n{ALICE} 9 train-2\n")
+    (tmp_path / "cluster.sh").write_text("readonly ZONE=c.internal JOB_USER=ubuntu\n")
     (tmp_path / "lib").symlink_to(BOOTSTRAP / "lib")
     text = (BOOTSTRAP / "programs/bin/job-firewall").read_text()
     copy = tmp_path / "job-firewall"
     copy.write_text(text.replace("/opt/gpucluster/bundle", str(tmp_path)))
-    return "export FAST=0.01; bash job-firewall"
+    run = "bash job-firewall"
+    return f"""
+        export FAST=0.01
+        before() {{ SLURM_JOB_UID=$1 SLURM_JOB_ID=$2 {run} before; }}
+        after() {{ SLURM_JOB_UID=$1 SLURM_JOB_ID=$2 {run} after; }}
+        ended() {{ sed -i "/ $1 /d" listed; }}
+    """
 
 
 SHOW = "nft list table inet gpucluster_jobs | sed -n '/elements/,/}/p' | tr -s '\\t\\n ' ' '\n"
 
 
 def test_the_sets_are_what_slurm_says(program: str, tmp_path: Path) -> None:
-    (filled,) = said(f"{program}\n{SHOW}", tmp_path)
+    (filled,) = said(f"{program}\nbefore {BOB} 7\n{SHOW}", tmp_path)
     assert "10.0.0.9" in filled
     for element in ("30001 . 10.0.0.4", "30001 . 10.0.0.5", "{ 30001 }"):
         assert element in filled
-    assert "24567" not in filled and "train-9" not in filled
+    assert "24567" not in filled
+
+
+def test_slurm_packs_only_the_jobs_of_users_here(program: str, tmp_path: Path) -> None:
+    """At 1,000 nodes, a list of all jobs and nodes for each node of each job is more than slurmctld can answer."""
+    assert said(f"{program}\nbefore {BOB} 7; before {ALICE} 9; before {ADMIN} 10; before 0 11", tmp_path) == []
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert all("--user=30001 " in each or "--user=24567 " in each for each in asked)
+    # alice's job 9 is not here, and is forgotten; bob's is asked for again with each job that starts here
+    assert [each.split("--user=")[1].split()[0] for each in asked] == ["30001", "24567", "30001", "30001", "30001"]
+
+
+def test_nobody_asks_slurm_after_the_last_job_here(program: str, tmp_path: Path) -> None:
+    ended = f"ended 7; rm asked; after {BOB} 7; [ ! -e asked ] || cat asked; ls -A /run/gpucluster-firewall"
+    ask = reached(BOB, [("tcp", BOBS_NODE), ("tcp", "127.0.0.1")], JOBS)
+    assert said(f"{program}\nbefore {BOB} 7\n{ask}{ended}\n{ask}", tmp_path) == ["open", "open", "closed", "closed"]
+
+
+def test_a_user_whose_other_job_goes_on_here_keeps_its_nodes(program: str, tmp_path: Path) -> None:
+    ask = reached(BOB, [("tcp", BOBS_NODE), ("tcp", "127.0.0.1")], JOBS)
+    steps = f"before {BOB} 7; before {BOB} 8; ended 8; after {BOB} 8\n{ask}ended 7; after {BOB} 7\n{ask}"
+    assert said(f"{program}\n{steps}", tmp_path) == ["open", "open", "closed", "closed"]
 
 
 def test_an_ended_job_is_forgotten_although_its_epilog_failed(program: str, tmp_path: Path) -> None:
-    stale = f"nft add element inet gpucluster_jobs nodes '{{ {ALICE} . {BOBS_NODE} }}'\n"
-    stale += f"nft add element inet gpucluster_jobs here '{{ {ALICE} }}'\n"
+    """Of a job whose epilog never ran, and of one that filled the sets before it failed."""
     ask = reached(ALICE, [("tcp", BOBS_NODE), ("tcp", "127.0.0.1")], JOBS)
-    assert said(stale + ask + f"{program}\n" + ask, tmp_path) == ["open", "open", "closed", "closed"]
+    alices = f"echo '{ALICE} 6 train-[1-2]' >>listed; before {ALICE} 6\n"
+    steps = f"{alices}{ask}ended 6; before {BOB} 7\n{ask}ls /run/gpucluster-firewall"
+    assert said(f"{program}\n{steps}", tmp_path) == ["open", "open", "closed", "closed", "7"]
+
+
+def test_a_job_that_runs_again_elsewhere_is_not_here(program: str, tmp_path: Path) -> None:
+    """Its number is the same: its epilog here never ran."""
+    moved = f"echo '{ALICE} 6 train-1' >>listed; before {ALICE} 6; ended 6; echo '{ALICE} 6 train-2' >>listed\n"
+    ask = reached(ALICE, [("tcp", BOBS_NODE), ("tcp", "127.0.0.1")], JOBS)
+    assert said(f"{program}\n{moved}before {BOB} 7\n{ask}", tmp_path) == ["closed", "closed"]
 
 
 def test_nothing_is_changed_while_slurm_does_not_answer(program: str, tmp_path: Path) -> None:
-    (tmp_path / "sinfo").write_text("#!/bin/bash\nexit 1\n")
-    changed = said(OPENED + f"{program} 2>&1 && exit 1\n" + reached(BOB, REMOTE, JOBS), tmp_path)
-    assert "no answer: sinfo" in changed[0] and changed[1:] == ["open"] * len(REMOTE)
+    (tmp_path / "squeue").write_text("#!/bin/bash\nexit 1\n")
+    changed = said(OPENED + f"{program}\nbefore {BOB} 7 2>&1 && exit 1\n" + reached(BOB, REMOTE, JOBS), tmp_path)
+    assert "no answer: squeue" in changed[0] and changed[1:] == ["open"] * len(REMOTE)
 
 
 def test_a_name_that_does_not_resolve_at_once_is_asked_for_again(program: str, tmp_path: Path) -> None:
-    once = '[ -e "$0.asked" ] || { [ "$1" = group ] || : >"$0.asked"; [ "$1" = group ]; exit; }\n'
-    (tmp_path / "getent").write_text(f"#!/bin/bash\n{once}{SLURM['getent']}\n")
-    (filled,) = said(f"{program}\n{SHOW}", tmp_path)
-    assert "10.0.0.9" in filled and (tmp_path / "getent.asked").exists()
+    for name, address in {"head": "10.0.0.9", "train-2": f"{BOB} . {BOBS_NODE}"}.items():
+        once = f'case "$*" in *{name}.*) [ -e {name}.asked ] || {{ : >{name}.asked; exit 2; }} ;; esac\n'
+        (tmp_path / "getent").write_text(f"#!/bin/bash\n{once}{SLURM['getent']}\n")
+        (filled,) = said(f"{program}\nbefore {BOB} 7\n{SHOW}", tmp_path)
+        assert address in filled and (tmp_path / f"{name}.asked").exists()
 
 
-def test_no_user_can_hold_the_lock(program: str, tmp_path: Path) -> None:
-    assert said(f"{program}; stat -c %a /run/gpucluster-firewall.lock", tmp_path) == ["600"]
+def test_a_node_that_has_no_address_any_more_costs_no_other_node(program: str, tmp_path: Path) -> None:
+    lost = f"echo '{BOB} 12 train-3' >>listed; before {BOB} 7 2>&1\n"
+    told, filled = said(f"{program}\n{lost}{SHOW}", tmp_path)
+    assert "train-3.c.internal" in told
+    assert "30001 . 10.0.0.4" in filled and "30001 . 10.0.0.5" in filled
+
+
+def test_no_user_can_hold_the_lock_or_add_a_job(program: str, tmp_path: Path) -> None:
+    stat = "stat -c %a:%U /run/gpucluster-firewall.lock /run/gpucluster-firewall"
+    assert said(f"{program}\nbefore {BOB} 7; {stat}", tmp_path) == ["600:root", "700:root"]
 
 
 def test_a_cluster_without_users_asks_slurm_nothing(program: str, tmp_path: Path) -> None:
     (tmp_path / "users").unlink()
-    (tmp_path / "squeue").write_text("#!/bin/bash\ntouch asked\nexit 1\n")
-    assert said(program, tmp_path) == []
+    assert said(f"{program}\nbefore {BOB} 7; after {BOB} 7", tmp_path) == []
     assert not (tmp_path / "asked").exists()
