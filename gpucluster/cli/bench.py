@@ -91,7 +91,7 @@ Examples:
 @click.option(
     "--per-rank", is_flag=True, help="The throughput that the program prints is that of one rank, not of all."
 )
-@job_options
+@job_options("partition", "gpus_per_node", "ntasks_per_node", "time", "env", "secrets", "workdir")
 @click.option(
     "--plot",
     type=click.Path(path_type=Path),

@@ -6,16 +6,13 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpucluster.cli.frame.context import CliContext
-from gpucluster.cli.frame.job_options import NULL, NUMBER_OR_NULL, given_keys, job_options, name_values
-from gpucluster.cli.frame.slurm_options import slurm_options
+from gpucluster.cli.frame.job_options import SECTIONS, given_keys, job_options
 from gpucluster.cli.frame.warn import warn
 from gpucluster.cli.frame.with_program import WithProgram, split
 from gpucluster.errors import UsageError
@@ -36,209 +33,9 @@ Examples:
 """
 
 
-def _servers(ctx: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, float] | None:
-    """`2` is short for nodes=2. The job checks the keys and numbers."""
-    if value is None:
-        return None
-    try:
-        pairs = dict(pair.split("=", 1) for pair in (f"nodes={value}" if value.isdigit() else value).split(","))
-        return {key: float(text) if "." in text or key == "ratio" else int(text) for key, text in pairs.items()}
-    except ValueError:
-        raise click.BadParameter(
-            f"must be a number such as 2, or keys such as nodes=2,per_node=2, got {value!r}", ctx, parameter
-        ) from None
-
-
-def _channels(
-    ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> dict[str, dict[str, str]] | None:
-    """A source may contain commas and equals signs: only KEY= with a known key is read as a key."""
-    found = {}
-    for value in values:
-        name, separator, rest = value.partition("=")
-        source, *pairs = re.split(r",(?=[a-z]+=)", rest)
-        if not (name and separator and source):
-            raise click.BadParameter(f"must be NAME=SOURCE or NAME=SOURCE,shard=by-node, got {value!r}", ctx, parameter)
-        key, given = ("task", source[5:]) if source.startswith("task:") else ("source", source)
-        found[name] = {key: given} | dict(pair.split("=", 1) for pair in pairs)
-    return found or None
-
-
-def _files(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """Relative to the current directory; those of job.yaml are relative to that file."""
-    return tuple(str(Path(value).expanduser().absolute()) for value in values)
-
-
-def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """Values for the shell's completion, loaded only then: `submit --help` needs no launcher."""
-
-    def values(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-        from typing import get_args
-
-        from gpucluster.config.models import Framework
-        from gpucluster.launchers import LAUNCHERS
-
-        known = LAUNCHERS if name == "launcher" else get_args(Framework)
-        return [each for each in known if each.startswith(incomplete)]
-
-    return values
-
-
-SECTIONS = {
-    "Name, size and time": ("name", "project", "nodes", "partition", "gpus_per_node", "ntasks_per_node", "time"),
-    "Program": (
-        "launcher", "framework", "controller", "min_nodes", "servers", "env", "secrets", "workdir", "signal",
-        "hang_timeout", "metrics",
-    ),
-    "Packages and containers": ("requirements", "with", "setup", "python", "container_image", "container_mounts"),
-    "Data": ("channels", "outputs", "exports"),
-    "Several jobs and runs": (
-        "sweep", "array", "max_parallel", "after", "requeue", "state", "resubmit", "resubmit_limit", "clean", "force",
-    ),
-    "Checks before the program starts": ("preflight", "efa"),
-    "Slurm": (
-        "exclusive", "account", "qos", "mem", "cpus_per_task", "constraint", "reservation", "dependency", "begin",
-        "output", "sbatch_args",
-    ),
-}  # fmt: skip
-
-
 @click.command(cls=WithProgram, epilog=EXAMPLES, sections=SECTIONS)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.YAML] [-- COMMAND...]")
-@click.option(
-    "-J", "--name", "--job-name", "name", metavar="NAME", help="Job name.  [default: the program's file name]"
-)
-@click.option(
-    "--project",
-    metavar="NAME",
-    help="Project of the task.  [default with --name: the folder's name]",
-)
-@click.option("-N", "--nodes", "--num-nodes", "nodes", type=int, metavar="N", help="Number of nodes.  [default: 1]")
-@job_options
-@click.option(
-    "--launcher",
-    metavar="NAME",
-    shell_complete=_values("launcher"),
-    help="What starts the ranks: torchrun, horovodrun, mpirun, srun, smddp, mxnet-ps, tensorflow-ps, tensorflow-mwms.  "
-    "[default: torchrun]",
-)
-@click.option(
-    "--framework",
-    metavar="NAME",
-    shell_complete=_values("framework"),
-    help="Python environment of the ranks: torch, horovod, smddp, mxnet, tensorflow.  [default: the launcher's own]",
-)
-@click.option(
-    "--controller",
-    type=click.Choice(["gloo", "mpi"]),
-    help="With horovodrun: how its ranks coordinate.  [default: gloo]",
-)
-@click.option(
-    "--min-nodes",
-    type=NUMBER_OR_NULL,
-    metavar="N",
-    help="With horovodrun: if nodes are lost, continue while N nodes are left.",
-)
-@click.option(
-    "--servers",
-    metavar="NODES|KEY=VALUE,...",
-    callback=_servers,
-    help="Nodes for parameter servers: 2, or nodes=2,per_node=2, or ratio=1.  [default: the workers' nodes]",
-)
-@click.option(
-    "--channel",
-    "channels",
-    multiple=True,
-    metavar="NAME=SOURCE[,shard=…][,mode=…][,unpack=tar]",
-    callback=_channels,
-    help="Input data: train=s3://bucket/prefix, train=/fsx/folder, train=./folder to upload it, or "
-    "train=task:TASK,output=NAME for the output of another task; repeatable.",
-)
-@click.option(
-    "--outputs", multiple=True, metavar="NAME", help="Folder that the job writes for other tasks to read; repeatable."
-)
-@click.option(
-    "--after", multiple=True, metavar="JOB|TASK", help="Start after this job or task has succeeded; repeatable."
-)
-@click.option(
-    "--exports", multiple=True, metavar="FOLDER", help="Lustre folder to export to S3 when the job ends; repeatable."
-)
-@click.option(
-    "--efa",
-    type=click.Choice(["auto", "required"]),
-    help="required: fail if NCCL would use TCP instead of EFA.  [default: auto]",
-)
-@click.option(
-    "--preflight",
-    type=click.Choice(["off", "quick", "full"]),
-    help="Check the nodes first; full also measures bandwidth.  [default: quick]",
-)
-@click.option(
-    "--requirements",
-    multiple=True,
-    metavar="FILE",
-    callback=_files,
-    help="Packages to install for the ranks: a requirements.txt, pyproject.toml or uv.lock; repeatable.",
-)
-@click.option(
-    "--with", "with", multiple=True, metavar="PACKAGE", help="Package for the ranks, such as torchvision; repeatable."
-)
-@click.option(
-    "--setup",
-    multiple=True,
-    metavar="LINE",
-    help="Line of bash to run once after the packages are installed: 'pip install .'; repeatable.",
-)
-@click.option("--python", metavar="FOLDER", help="Folder of a venv or conda environment on the cluster.")
-@click.option(
-    "--container-image",
-    metavar="IMAGE",
-    help="Run the ranks in this container: a registry's image, or a squashfs file.",
-)
-@click.option(
-    "--container-mounts", multiple=True, metavar="FROM:TO[:ro]", help="Path to mount into the container; repeatable."
-)
-@click.option("--requeue/--no-requeue", default=None, help="Run the job again if a node fails.  [default: --requeue]")
-@click.option(
-    "--exclusive/--no-exclusive", default=None, help="Share the nodes with no other job.  [default: --exclusive]"
-)
-@click.option(
-    "--metrics",
-    multiple=True,
-    metavar="NAME=REGEX",
-    callback=name_values,
-    help="Value to put into result.json: a regular expression finds it in the log; repeatable.",
-)
-@click.option(
-    "--signal", metavar="NAME@SECONDS", help="Signal for the ranks before the time limit: USR1@120 is 120 s before."
-)
-@click.option(
-    "--hang-timeout",
-    metavar="TIME",
-    help="End the job if for TIME no rank prints a line or writes a file, such as 30:00 (minutes:seconds).",
-)
-@slurm_options
-@click.option(
-    "--sbatch-args",
-    multiple=True,
-    metavar="OPTION",
-    help="Option to pass on to sbatch, such as --sbatch-args=--nice=100; repeatable.",
-)
-@click.option(
-    "--state",
-    metavar="FOLDER|s3://…",
-    help="Where the task keeps its state: a folder on shared storage, or an S3 prefix.",
-)
-@click.option(
-    "--resubmit",
-    type=click.Choice(["until-done", NULL]),
-    help="If the time limit stops the job, run it again from its state.",
-)
-@click.option(
-    "--resubmit-limit", type=NUMBER_OR_NULL, metavar="N", help="With --resubmit: at most N further runs.  [default: 20]"
-)
-@click.option("--clean-state", "clean", is_flag=True, help="Delete the task's state first.")
-@click.option("--force", is_flag=True, help="Run, even if the task's last run succeeded with the same code and inputs.")
+@job_options()
 @click.option("--dry-run", is_flag=True, help="Print the Slurm script to stdout and submit nothing. Needs no cluster.")
 @click.option("--test-only", is_flag=True, help="Ask Slurm when the job would start, and submit nothing.")
 @click.option(

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from gpucluster import job_keys
 from gpucluster.config.document import Document, Finding, key_of
 from gpucluster.config.foreign import JOB, recognized
 from gpucluster.config.wording import finding as worded
@@ -64,7 +65,7 @@ def _with_more(given: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, 
     return others | {"requirements": [*([asked] if isinstance(asked, str) else asked or ()), *flags["with"]]}
 
 
-_BY_NAME = ("env", "metrics", "channels", "sweep")
+_BY_NAME = [key.name for key in job_keys.of_job() if key.form == "pairs"]
 """Keys of which a flag gives one entry: the file's other entries stay."""
 
 

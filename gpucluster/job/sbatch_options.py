@@ -5,73 +5,7 @@ Names: man sbatch.1 of Slurm 23.11. sbatch accepts every unambiguous prefix of a
 
 from __future__ import annotations
 
-KEYS = {
-    "account": "account",
-    "array": "array",
-    "begin": "begin",
-    "chdir": "workdir",
-    "constraint": "constraint",
-    "cpus-per-task": "cpus_per_task",
-    "dependency": "dependency",
-    "error": "",
-    "exclusive": "exclusive",
-    "export": "env",
-    "export-file": "env",
-    "gpus": "gpus_per_node",
-    "gpus-per-node": "gpus_per_node",
-    "gpus-per-socket": "gpus_per_node",
-    "gpus-per-task": "gpus_per_node",
-    "gres": "gpus_per_node",
-    "het-group": "servers",
-    "input": "command",
-    "job-name": "name",
-    "mem": "mem",
-    "mem-per-cpu": "mem",
-    "mem-per-gpu": "mem",
-    "nodes": "nodes",
-    "no-requeue": "requeue",
-    "ntasks": "ntasks_per_node",
-    "ntasks-per-core": "ntasks_per_node",
-    "ntasks-per-gpu": "ntasks_per_node",
-    "ntasks-per-node": "ntasks_per_node",
-    "ntasks-per-socket": "ntasks_per_node",
-    "open-mode": "",
-    "oversubscribe": "exclusive",
-    "output": "output",
-    "parsable": "",
-    "partition": "partition",
-    "qos": "qos",
-    "requeue": "requeue",
-    "reservation": "reservation",
-    "signal": "signal",
-    "test-only": "",
-    "time": "time",
-    "wait": "",
-    "wrap": "command",
-}
-"""Option -> the job's key that sets it; "" if the job's own files and log depend on it."""
-
-SHORT = {
-    "A": "account",
-    "C": "constraint",
-    "D": "chdir",
-    "J": "job-name",
-    "N": "nodes",
-    "W": "wait",
-    "a": "array",
-    "b": "begin",
-    "c": "cpus-per-task",
-    "d": "dependency",
-    "e": "error",
-    "G": "gpus",
-    "i": "input",
-    "n": "ntasks",
-    "o": "output",
-    "p": "partition",
-    "q": "qos",
-    "s": "oversubscribe",
-    "t": "time",
-}
+from gpucluster import job_keys
 
 WHY = {
     "error": "the job's log, log.txt in its folder, has both streams: `logs` and result.json read it",
@@ -80,6 +14,20 @@ WHY = {
     "test-only": "sbatch would queue no job; --dry-run prints the script",
     "wait": "--follow waits for the job",
 }
+"""The options that no key may set: the job's own files and log depend on them."""
+
+_OWNED = {option: key.name for key in job_keys.of_job() for option in key.sbatch.split()} | dict.fromkeys(WHY, "")
+KEYS = {option: _OWNED[option] for option in sorted(_OWNED, key=lambda option: option.replace("-", "~"))}
+"""Option -> the job's key that sets it; "" for those of WHY. An ambiguous prefix means the first."""
+
+_OTHERS = {
+    "D": "chdir", "G": "gpus", "W": "wait", "c": "cpus-per-task", "e": "error", "i": "input", "n": "ntasks",
+    "s": "oversubscribe",
+}  # fmt: skip
+SHORT = {
+    flag[1]: key.sbatch.split()[0] for key in job_keys.of_job() for flag in key.flags.split() if flag[1] != "-"
+} | _OTHERS
+"""Letter -> option. Most of sbatch's letters are `submit`'s, too."""
 
 _PASSED_ON = """
     acctg-freq batch clusters comment container contiguous core-spec cores-per-socket cpu-freq deadline delay-boot

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpucluster import job_keys
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
 from gpucluster.job import channels, log_place
@@ -20,15 +21,17 @@ _MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 
 def for_all_parts(spec: JobSpec) -> Iterator[str]:
     """Options of each part of a heterogeneous job."""
-    for key in ("account", "qos"):
-        if value := getattr(spec, key):
-            yield f"--{key}={value}"
+    return _passed_on(spec, "each part")
 
 
 def for_workers(spec: JobSpec) -> Iterator[str]:
-    for key in ("constraint", "reservation", "dependency", "begin"):
-        if value := getattr(spec, key):
-            yield f"--{key}={value}"
+    return _passed_on(spec, "workers")
+
+
+def _passed_on(spec: JobSpec, part: str) -> Iterator[str]:
+    for key in job_keys.of_job():
+        if key.passed_on == part and (value := getattr(spec, key.name)):
+            yield f"--{key.sbatch}={value}"
 
 
 def mib(mem: str) -> float:

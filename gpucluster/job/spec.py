@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from gpucluster import job_keys
 from gpucluster.addresses import in_s3
 from gpucluster.config.document import as_written
 from gpucluster.config.fields import Amount, Count, Whole
@@ -293,86 +294,58 @@ class Channel(BaseModel):
 
 
 class JobSpec(BaseModel):
+    """gpucluster/job_keys.py says what each field means, and what it is if it is not set."""
+
     model_config = STRICT
 
     name: Name | None = None
-    """Default: the program's file name."""
     project: Name | None = None
-    """Together with `name` it identifies a task. Default: the folder's name, if the job has a name."""
     partition: str | None = None
-    """Default: the cluster's first."""
     nodes: Count = 1
     gpus_per_node: Whole | None = None
-    """Default: all GPUs of a node."""
     ntasks_per_node: Count | None = None
-    """Ranks on each node. Default: one per GPU; one on nodes without GPUs."""
     launcher: str = DEFAULT
     framework: Framework | None = None
-    """The ranks' environment. Default: the launcher's own, or the cluster's first."""
-    controller: Literal["gloo", "mpi"] = "gloo"
-    """The library with which horovodrun starts and coordinates the ranks."""
+    controller: job_keys.Controller = "gloo"
     min_nodes: Count | None = None
-    """Only for horovodrun: the job is elastic, and continues while this many nodes are left."""
     command: Command
     time: TimeLimit | None = None
     env: dict[VariableName, Word] = {}
     secrets: tuple[VariableName, ...] = ()
-    """Names of variables of the submitter's environment. Only the ranks get their values."""
     workdir: str | None = "."
-    """The directory to upload, where the command runs. Relative to job.yaml, or to the current directory."""
     python: SharedPath | None = None
-    """The folder of a virtual environment, or of conda's, in place of the cluster's environment."""
     requirements: Requirements = ()
-    """Packages to install on top of the environment: requirements, and requirements files relative to job.yaml."""
     setup: Setup = ()
-    """Lines of bash that install more packages: run once for the same lines, requirements and files."""
     servers: Annotated[Servers, Separate()] | None = None
-    efa: Literal["auto", "required"] = "auto"
-    preflight: Literal["off", "quick", "full"] = "quick"
-    """Checks of the nodes before the command starts; full also measures bandwidth."""
+    efa: job_keys.Efa = "auto"
+    preflight: job_keys.Preflight = "quick"
     container_image: str | None = None
-    """Through pyxis: a registry's image or a squashfs file. The ranks run in it, without the cluster's environment."""
     container_mounts: tuple[ContainerMount, ...] = ()
     requeue: bool = True
     exclusive: bool = True
     signal: Signal | None = None
-    """The signal for the ranks' programs before the time limit."""
     hang_timeout: TimeLimit | None = None
-    """How long all ranks may print nothing before the job is ended."""
     array: Array | None = None
-    """Indexes of elements, as sbatch has them: each runs the command in a folder of its own."""
     sweep: dict[SweptName, SweptValues] = {}
-    """Name -> values: one element for each combination."""
     max_parallel: Count | None = None
-    """How many elements run at a time."""
     account: SlurmName | None = None
     qos: SlurmName | None = None
     mem: Memory | None = None
-    """Memory of each node. Default: all of it, if the job has the nodes to itself."""
     cpus_per_task: Count | None = None
-    """CPUs of each rank. Default: an equal share of the node's, or of its part of a shared node."""
     constraint: SlurmNames | None = None
     reservation: SlurmNames | None = None
     dependency: Dependency | None = None
     begin: Begin | None = None
     output: LogPath | None = None
-    """A second place for the log, with sbatch's filename patterns. Relative to the home directory on the cluster."""
     sbatch_args: tuple[SbatchOption, ...] = ()
     state: Source | None = None
-    """Of a task: a folder on shared storage in which its state is kept, or an S3 prefix that it is copied to."""
-    resubmit: Literal["until-done"] | None = None
-    """until-done: if the time limit stops a run, another run continues from its state."""
+    resubmit: job_keys.Resubmit | None = None
     resubmit_limit: Count | None = None
-    """The maximum number of further runs. Default: 20."""
     channels: dict[ChannelName, Annotated[Channel, Separate()]] = {}
     outputs: Annotated[dict[OutputName, SharedPath | None], BeforeValidator(_outputs)] = {}
-    """Folders that the job writes, for other tasks to read. Without a path: in the task's folder."""
     after: Annotated[tuple[After, ...], BeforeValidator(lambda value: _one(_word(value)))] = ()
-    """Jobs and tasks that must have succeeded before it starts."""
     exports: tuple[SharedPath, ...] = ()
-    """Folders on Lustre that are exported to S3 before the job counts as completed."""
     metrics: dict[MetricName, Expression] = {}
-    """Name -> regular expression that finds its value in a line of the log. result.json has the values."""
 
     @property
     def elements(self) -> tuple[int, ...]:

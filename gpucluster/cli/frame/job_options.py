@@ -1,12 +1,16 @@
-"""The options that `submit` and `bench` have in common."""
+"""The options of `submit` and `bench` that set a job's keys (gpucluster/job_keys.py)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
 
 import click
+
+from gpucluster import job_keys
 
 
 def name_values(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str] | None:
@@ -46,49 +50,89 @@ def given_keys(flags: Mapping[str, Any]) -> dict[str, Any]:
     return {key: None if value == NULL and key in nullable else value for key, value in given.items()}
 
 
-OPTIONS = (
-    click.option("-p", "--partition", metavar="NAME", help="Partition to run on.  [default: the first]"),
-    click.option(
-        "--gpus-per-node",
-        "--gpus",
-        "gpus_per_node",
-        type=NUMBER_OR_NULL,
-        metavar="N",
-        help="GPUs to use on each node.  [default: all]",
-    ),
-    click.option(
-        "--ntasks-per-node",
-        "--nproc-per-node",
-        "ntasks_per_node",
-        type=NUMBER_OR_NULL,
-        metavar="N",
-        help="Ranks (processes of the program) on each node.  [default: one per GPU]",
-    ),
-    click.option(
-        "-t", "--time", metavar="TIME", help="Time limit, such as 90m, 2:00:00 or 1-12:00:00.  [default: none]"
-    ),
-    click.option(
-        "--env",
-        multiple=True,
-        metavar="NAME=VALUE",
-        callback=name_values,
-        help="Environment variable for the ranks; repeatable.",
-    ),
-    click.option(
-        "--secrets",
-        multiple=True,
-        metavar="NAME",
-        help="Environment variable of your shell for the ranks. No script and no log contains its value; repeatable.",
-    ),
-    click.option(
-        "--workdir",
-        metavar="FOLDER",
-        help="Folder to upload, in which the program runs.  [default: that of job.yaml, or the current one]",
-    ),
-)
+def _servers(ctx: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, float] | None:
+    """`2` is short for nodes=2. The job checks the keys and numbers."""
+    if value is None:
+        return None
+    try:
+        pairs = dict(pair.split("=", 1) for pair in (f"nodes={value}" if value.isdigit() else value).split(","))
+        return {key: float(text) if "." in text or key == "ratio" else int(text) for key, text in pairs.items()}
+    except ValueError:
+        raise click.BadParameter(
+            f"must be a number such as 2, or keys such as nodes=2,per_node=2, got {value!r}", ctx, parameter
+        ) from None
 
 
-def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
+def _channels(
+    ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, dict[str, str]] | None:
+    """A source may contain commas and equals signs: only KEY= with a known key is read as a key."""
+    found = {}
+    for value in values:
+        name, separator, rest = value.partition("=")
+        source, *pairs = re.split(r",(?=[a-z]+=)", rest)
+        if not (name and separator and source):
+            raise click.BadParameter(f"must be NAME=SOURCE or NAME=SOURCE,shard=by-node, got {value!r}", ctx, parameter)
+        key, given = ("task", source[5:]) if source.startswith("task:") else ("source", source)
+        found[name] = {key: given} | dict(pair.split("=", 1) for pair in pairs)
+    return found or None
+
+
+def _files(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Relative to the current directory; those of job.yaml are relative to that file."""
+    return tuple(str(Path(value).expanduser().absolute()) for value in values)
+
+
+def _values(name: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Values for the shell's completion, loaded only then: `submit --help` needs no launcher."""
+
+    def values(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        from typing import get_args
+
+        from gpucluster.config.models import Framework
+        from gpucluster.launchers import LAUNCHERS
+
+        known = LAUNCHERS if name == "launcher" else get_args(Framework)
+        return [each for each in known if each.startswith(incomplete)]
+
+    return values
+
+
+_FORMS: dict[job_keys.Form, dict[str, Any]] = {
+    "number": {"type": int},
+    "number or null": {"type": NUMBER_OR_NULL},
+    "list": {"multiple": True},
+    "pairs": {"multiple": True, "callback": name_values},
+    "switch": {"default": None},
+    "flag": {"is_flag": True},
+}
+_OWN: dict[str, dict[str, Any]] = {
+    "servers": {"callback": _servers},
+    "channels": {"callback": _channels},
+    "requirements": {"callback": _files},
+    "launcher": {"shell_complete": _values("launcher")},
+    "framework": {"shell_complete": _values("framework")},
+}
+"""Of single job_keys."""
+SECTIONS = {title: [key.name for key in found if key.form != "command"] for title, found in job_keys.SECTIONS.items()}
+
+
+def job_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options of these keys; without names, of all."""
+    asked = [key for key in job_keys.every() if key.form != "command" and (not names or key.name in names)]
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for key in reversed(asked):
+            command = _option(key)(command)
+        return command
+
+    return add
+
+
+def _option(key: job_keys.Key) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    form = dict(_FORMS.get(key.form, {}))
+    if key.values:
+        form["type"] = click.Choice([*key.values, *([NULL] if key.form == "choice or null" else [])])
+    flags = f"{key.option}/--no-{key.name}" if key.form == "switch" else key.option
+    own = _OWN.get(key.name, {})
+    return click.option(*flags.split(), key.name, metavar=key.metavar or None, help=key.help, **form | own)

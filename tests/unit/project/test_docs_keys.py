@@ -1,15 +1,21 @@
-"""The pages for users name every key, launcher and verb that the code has, and no other, with the code's defaults."""
+"""The pages for users name every key, launcher and verb that the code has, and no other, with the code's defaults.
+
+`GOLDEN=rewrite` writes what the tables of a job's keys say (gpucluster/job_keys.py). A row of docs/jobs.md stands where
+a person has put it."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from gpucluster import job_keys
 from gpucluster.cli import VERBS
 from gpucluster.cli.frame.cluster_file import WITH_CONTEXT
+from gpucluster.job import sameness
 from gpucluster.job.spec import Channel, JobSpec
 from gpucluster.launchers import LAUNCHERS
 
@@ -32,6 +38,37 @@ def rows(page: str, heading: str) -> Iterator[tuple[list[str], list[str]]]:
 
 def keys_of_jobs() -> dict[str, str]:
     return {key: cells[-1] for keys, cells in rows("docs/jobs.md", "key") for key in keys}
+
+
+def same(page: str, text: str) -> None:
+    path = ROOT / page
+    if os.environ.get("GOLDEN") == "rewrite":
+        path.write_text(text)
+    assert path.read_text() == text
+
+
+def test_the_page_of_jobs_says_what_the_keys_mean() -> None:
+    said = {key.name: f"{key.meaning} | {key.default}" for key in job_keys.of_job()}
+    text = (ROOT / "docs/jobs.md").read_text()
+    for keys, cells in rows("docs/jobs.md", "key"):
+        named = ", ".join(f"`{key}`" for key in keys)
+        text = text.replace(f"| {named} | {' | '.join(cells)} |\n", f"| {named} | {said[keys[0]]} |\n")
+    same("docs/jobs.md", text)
+
+
+def test_each_key_has_a_meaning_in_the_row_that_it_begins() -> None:
+    begin = {keys[0] for keys, _ in rows("docs/jobs.md", "key")}
+    assert begin == {key.name for key in job_keys.of_job() if key.meaning and key.default}
+
+
+@pytest.mark.parametrize(("heading", "reasons"), [("compared", sameness.COMPARED), ("not compared", sameness.LEFT_OUT)])
+def test_the_page_of_tasks_says_which_keys_are_compared(heading: str, reasons: Mapping[str, str]) -> None:
+    """A new key comes last."""
+    page, top = "docs/state.md", f"| {heading} | why |\n|---|---|\n"
+    listed = [key for keys, _ in rows(page, heading) for key in keys if key in reasons]
+    before, _, rest = (ROOT / page).read_text().partition(top)
+    after = "".join(f"| `{key}` | {reasons[key]} |\n" for key in dict.fromkeys([*listed, *reasons]))
+    same(page, before + top + after + re.sub(r"\A(\|.*\n)*", "", rest))
 
 
 def test_the_page_of_jobs_has_every_key_and_no_other() -> None:
