@@ -13,7 +13,7 @@ from bench.measure import Measurement, cpu_ms, medians
 
 SUBMIT = ("submit", "--dry-run", "--nodes", "2", "--launcher", "horovodrun", "--", "python", "train.py")
 TORCHX_SUBMIT = ("run", "--dryrun", "-s", "slurm", "dist.ddp", "-j", "2x4", "--script", "train.py")
-OF_TORCHX = 0.6
+OF_TORCHX = 0.9
 """The share of torchx's time that `submit --dry-run` may take in the same run."""
 
 
