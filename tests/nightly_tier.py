@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     wanted, paths = config.option.nightly, stamps.test_files(config.rootpath)
     states = {path.name: stamps.state(config.rootpath, path) for path in paths} if wanted == "stale" else {}
     names = [path.name for path in paths if wanted == "all" or _named(config, path)]
-    names = _in_time(paths, states, config.option.nightly_minutes) if wanted == "stale" else names
+    names = _in_time(config.rootpath, paths, states, config.option.nightly_minutes) if wanted == "stale" else names
     files = Files(config.rootpath, names)
     config.pluginmanager.register(files, "nightly_files")
     config.pluginmanager.register(Overview(states, len(paths), names), "nightly_overview")
@@ -47,10 +47,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Stamps(config.rootpath, files), "nightly_stamps")
 
 
-def _in_time(paths: list[Path], states: dict[str, State], minutes: int | None) -> list[str]:
+def _in_time(root: Path, paths: list[Path], states: dict[str, State], minutes: int | None) -> list[str]:
     """Of the files whose stamps do not fit, those for which there is time: all, if nobody limits it. A file that does
     not fit into the rest is left out, and its turn comes in a later run: its stamp becomes the oldest."""
-    stale = [(stamps.read(path), path.name) for path in paths if states[path.name].stale]
+    stale = [(stamps.read(root, path), path.name) for path in paths if states[path.name].stale]
     left_s = float("inf") if minutes is None else minutes * 60
     chosen = []
     for stamp, name in sorted(stale, key=lambda each: each[0].passed if each[0] else ""):

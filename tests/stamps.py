@@ -4,22 +4,29 @@ A test file names its subjects, as patterns of paths from the root of the reposi
 
     SUBJECTS = ["bootstrap/environments/*.txt", "bootstrap/steps/jobs/python_env.sh"]
 
-Its stamp, stamps/NAME.json in its folder, has a hash for each pattern and one for the test file itself.
+COVERED_BY names beside it what tests these subjects at every push. The file's stamp in tests/stamps.json has a hash for
+each pattern and one for the test file itself.
 """
 
 from __future__ import annotations
 
 import ast
+import fcntl
 import hashlib
 import json
+import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 FOLDERS = (Path("tests/nightly"), Path("localcloud/tests/nightly"))
 """With their subfolders. No two test files have the same name."""
+FILE = Path("tests/stamps.json")
 
 
 class SubjectsError(Exception):
@@ -50,10 +57,6 @@ def test_files(root: Path) -> list[Path]:
     return sorted(path for folder in FOLDERS for path in (root / folder).rglob("test_*.py"))
 
 
-def stamp_file(test_file: Path) -> Path:
-    return test_file.parent / "stamps" / f"{test_file.stem}.json"
-
-
 def subjects(test_file: Path) -> list[str]:
     """Parses the file instead of importing it, so that a skipped tier costs nothing."""
     for statement in ast.parse(test_file.read_text()).body:
@@ -75,7 +78,7 @@ def _patterns(test_file: Path, value: ast.expr) -> list[str]:
 def fingerprint(root: Path, test_file: Path) -> dict[str, str]:
     """A hash of the paths and contents behind each pattern. A pattern's * matches slashes too."""
     tracked = _files(root)
-    patterns = [test_file.relative_to(root).as_posix(), *subjects(test_file)]
+    patterns = [_name(root, test_file), *subjects(test_file)]
     return {pattern: _hash(root, test_file, pattern, tracked) for pattern in patterns}
 
 
@@ -95,17 +98,43 @@ def _hash(root: Path, test_file: Path, pattern: str, tracked: list[str]) -> str:
     return digest.hexdigest()[:16]
 
 
-def read(test_file: Path) -> Stamp | None:
-    path = stamp_file(test_file)
-    return Stamp(**json.loads(path.read_text())) if path.is_file() else None
+def read(root: Path, test_file: Path) -> Stamp | None:
+    found = _all(root).get(_name(root, test_file))
+    return Stamp(**found) if found else None
 
 
 def write(root: Path, test_file: Path, subjects: dict[str, str], seconds: float) -> Stamp:
+    """Stamps of files that are gone go, too."""
     stamp = Stamp(datetime.now(UTC).strftime("%Y-%m-%d %H:%M"), _commit(root), round(seconds), subjects)
-    path = stamp_file(test_file)
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(asdict(stamp), indent=1) + "\n")
+    with _alone(root):
+        stamps = _all(root) | {_name(root, test_file): asdict(stamp)}
+        there = {name: stamps[name] for name in sorted(stamps) if (root / name).is_file()}
+        new = root / FILE.with_suffix(".new")
+        new.write_text(json.dumps(there, indent=1) + "\n")
+        new.replace(root / FILE)
     return stamp
+
+
+def _name(root: Path, test_file: Path) -> str:
+    return test_file.relative_to(root).as_posix()
+
+
+def _all(root: Path) -> dict[str, dict[str, Any]]:
+    try:
+        return json.loads((root / FILE).read_text()) if (root / FILE).is_file() else {}
+    except ValueError as error:
+        raise SystemExit(f"{FILE}: not JSON: {error}: resolve the merge, then run make stamp") from None
+
+
+@contextmanager
+def _alone(root: Path) -> Iterator[None]:
+    """Two runs in one clone do not lose each other's stamps."""
+    folder = os.open((root / FILE).parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def _commit(root: Path) -> str:
@@ -120,7 +149,7 @@ def state(root: Path, test_file: Path) -> State:
         now = fingerprint(root, test_file)
     except SubjectsError as error:
         return State(True, str(error))
-    stamp = read(test_file)
+    stamp = read(root, test_file)
     if stamp is None:
         return State(True, "it has no stamp")
     if changed := [pattern for pattern in now if stamp.subjects.get(pattern) != now[pattern]]:

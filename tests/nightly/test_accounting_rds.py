@@ -16,6 +16,10 @@ SUBJECTS = [
     "bootstrap/steps/slurm/slurmdbd.sh",
     "bootstrap/steps/slurm/accounting.sh",
 ]
+COVERED_BY = (
+    "test_local_cloud_databases.py, test_stacks_accounting.py, test_accounting_steps.py; accounts on the head node in "
+    "test_training.py"
+)
 # As root on the head node: what the database says to slurmdbd's user over TLS, without it, and with a wrong password.
 ASK = """
 conf() { sed -n "s/^$1=//p" /etc/slurm/slurmdbd.conf; }

@@ -26,6 +26,9 @@ SUBJECTS = [
     "gpucluster/config/users.py",
     "templates/slurm/slurm.conf.j2",
 ]
+COVERED_BY = (
+    "test_users_steps.py, and test_user_accounts.py with the system's own tools; test_job_users.py, test_users.py"
+)
 USERS = "\nusers:\n  - {name: ada}\n  - {name: ben, max_jobs: 1}\n"
 WAITS = ["bash", "-c", "id -un; id -u; while [ ! -e $GPUCLUSTER_JOB_DIR/go-on ]; do sleep 1; done"]
 

@@ -20,6 +20,10 @@ SUBJECTS = [
     "bootstrap/lib/runner.sh",
     "bootstrap/steps/system/signal.sh",
 ]
+COVERED_BY = (
+    "test_gpucluster_stack.py: a head node that fails to boot, and an interrupted up; test_steps.py: a step that "
+    "fails is named"
+)
 
 
 def test_a_step_that_fails_on_the_head_node_fails_the_deployment_and_is_named(empty_cloud: Bed) -> None:

@@ -21,6 +21,7 @@ SUBJECTS = [
     "bootstrap/steps/system/seal.sh",
     "bootstrap/steps/storage/storage_clients.sh",
 ]
+COVERED_BY = "test_baking.py, test_image_verb.py, test_machines_images.py"
 STORAGE = """
 storage:
   - {mount: /fsx, type: fsx-lustre, deployment: scratch-2, capacity_gib: 1200}

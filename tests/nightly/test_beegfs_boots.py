@@ -17,6 +17,7 @@ SUBJECTS = [
     "bootstrap/steps/storage/beegfs*.sh",
     "localcloud/machines/guest/usr/lib/localcloud/beegfs-services",
 ]
+COVERED_BY = "test_job_ram.py (BeeGFS for a job, booted), test_node_beegfs.py, test_beegfs_steps.py"
 CLUSTER = """\
 name: Ram
 region: us-east-1

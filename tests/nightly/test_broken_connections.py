@@ -30,6 +30,10 @@ SUBJECTS = [
     "gpucluster/following/patience.py",
     "gpucluster/submission/*",
 ]
+COVERED_BY = (
+    "test_interrupted.py, test_submission.py, test_follow_outage.py, test_lost_network.py; a log that is followed "
+    "while the head node is replaced, booted, in test_changes.py"
+)
 TAIL = "^tail --bytes"
 """The follower's process on the head node."""
 

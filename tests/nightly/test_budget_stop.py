@@ -21,6 +21,9 @@ SUBJECTS = [
     "stacks/budget.py",
     "localcloud/*/budgets.py",
 ]
+COVERED_BY = (
+    "test_budgets.py, test_update_table.py, test_node_overspent.py, test_node_spending.py, test_head_spending.py"
+)
 ACCOUNT = "123456789012"
 NAME = "Spent"
 CLUSTER = f"""

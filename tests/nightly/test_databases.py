@@ -15,6 +15,10 @@ from localcloud.machines import leftovers
 SUBJECTS = [
     "localcloud/databases/*",
 ]
+COVERED_BY = (
+    "test_local_cloud_databases.py, test_stacks_accounting.py, test_accounting_steps.py; accounts on the head node in "
+    "test_training.py"
+)
 
 
 def place(bed: Bed) -> None:

@@ -22,6 +22,10 @@ SUBJECTS = [
     "tests/real_environments.py",
     "tests/python_mirror.py",
 ]
+COVERED_BY = (
+    "environments for CPUs are made and imported on booted nodes, in test_environments.py and test_training.py; "
+    "test_environment_steps.py"
+)
 
 WITHOUT = {
     "torch": (),

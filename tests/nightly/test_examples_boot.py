@@ -20,6 +20,9 @@ SUBJECTS = [
     "localcloud/machines/guest/usr/bin/fi_info",
     "localcloud/machines/guest/usr/bin/nvidia-smi",
 ]
+COVERED_BY = (
+    "test_examples.py deploys the example with nearly every key; a node of g5.48xlarge boots for test_scratch.py"
+)
 
 
 @pytest.fixture

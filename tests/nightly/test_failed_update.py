@@ -18,6 +18,7 @@ SUBJECTS = [
     "localcloud/ec2/disks/volumes.py",
     "stacks/storage/home.py",
 ]
+COVERED_BY = "test_deployment.py: what cannot be rolled back is kept, on a small stack; test_update_plan.py"
 NAME = "Stuck"
 
 

@@ -26,6 +26,9 @@ SUBJECTS = [
     "bootstrap/environments/cxx17",
     "bootstrap/environments/horovod_wheel.sh",
 ]
+COVERED_BY = (
+    "test_horovod_steps.py, test_environment_steps.py: the build's settings; make boot compiles Horovod for CPUs"
+)
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = ("horovod", "tensorflow-cpu")
 COMPILER = "g++-13"

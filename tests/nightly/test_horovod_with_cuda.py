@@ -29,6 +29,9 @@ SUBJECTS = [
     "tests/cuda_toolkit.py",
     "tests/real_environments.py",
 ]
+COVERED_BY = (
+    "test_horovod_steps.py, test_environment_steps.py: the build's settings; make boot compiles Horovod for CPUs"
+)
 
 FRAMEWORKS = {"horovod": "PyTorch", "horovod-volta": "PyTorch", "tensorflow": "TensorFlow"}
 PROGRAMS = {"PyTorch": "horovod_gradients.py", "TensorFlow": "horovod_gradients_tensorflow.py"}

@@ -20,6 +20,10 @@ SUBJECTS = [
     "gpucluster/head/job_lustre.py",
     "localcloud/filesystems/*",
 ]
+COVERED_BY = (
+    "test_job_lustre_steps.py, test_status_job_lustre.py, test_down_job_lustre.py; Lustre that lives as long as the "
+    "cluster, booted, in test_file_systems.py"
+)
 MOUNT = "/burst"
 END = "sudo -n /opt/gpucluster/bin/node-program lustre.for_jobs end"
 STATE = "/home/gpucluster/lustre/burst/state.json"

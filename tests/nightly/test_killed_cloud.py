@@ -16,6 +16,7 @@ SUBJECTS = [
     "localcloud/machines/leftovers.py",
     "gpucluster/cluster/local_cloud.py",
 ]
+COVERED_BY = "test_booted_cloud.py kills a cloud whose instance runs, and cleans up after it"
 
 
 def test_a_local_cloud_that_was_killed_leaves_nothing_behind_and_starts_again(empty_cloud: Bed) -> None:

@@ -25,6 +25,9 @@ SUBJECTS = [
     "stacks/record.py",
     "stacks/storage/home.py",
 ]
+COVERED_BY = (
+    "a terminated head node under a running job, booted, in test_changes.py; test_replacements.py, test_cli_changes.py"
+)
 NAME = "Lost"
 
 

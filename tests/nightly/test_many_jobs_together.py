@@ -11,6 +11,7 @@ SUBJECTS = [
     "gpucluster_job/network.py",
     "gpucluster_job/torchrun.py",
 ]
+COVERED_BY = "200 jobs in test_generated_jobs.py, five pairs in test_jobs_together.py"
 PAIRS = [("srun", "srun"), ("torchrun", "torchrun"), ("horovodrun", "horovodrun"), ("torchrun", "horovodrun")]
 
 __all__ = ["folders"]  # a fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 from bed import ROOT, Bed
 
 SUBJECTS = ["gpucluster/client/*", "gpucluster/__init__.py", "docs/api.md"]
+COVERED_BY = "test_client.py; the same calls from a program, booted, in test_api.py"
 CELLS = [
     "from gpucluster import Cluster, Job\ncluster = Cluster.connect()",
     "run = cluster.submit(Job(command=['echo', 'from a notebook'], launcher='srun', ntasks_per_node=1, workdir=None))\n"

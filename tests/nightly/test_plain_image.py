@@ -34,6 +34,7 @@ SUBJECTS = [
     "bootstrap/steps/jobs/python_env.sh",
     "bootstrap/environments/environment.sh",
 ]
+COVERED_BY = "test_steps.py, test_software_steps.py"
 CLUSTER = """
 name: Plain
 region: us-east-1

@@ -11,6 +11,7 @@ import pytest
 from bed import ROOT, Bed
 
 SUBJECTS = ["examples/proof/*"]
+COVERED_BY = "test_proof.py: its stages' cluster files and prices, its report and its end"
 STAGES = ("single", "horovod", "fsx", "efa", "p4d", "p5")
 
 

@@ -20,6 +20,10 @@ SUBJECTS = [
     "stacks/head.py",
     "stacks/storage/home.py",
 ]
+COVERED_BY = (
+    "test_deployment.py: the same three steps of up on a small stack; test_termination.py: a protected cluster is "
+    "deleted only after its name is typed"
+)
 __all__ = ["guarded"]
 
 

@@ -14,6 +14,7 @@ SUBJECTS = [
     "tests/cluster/programs/schedule_*.py",
     "bootstrap/environments/*.txt",
 ]
+COVERED_BY = "test_training.py, test_launchers.py, test_imagenet_recipes.py"
 PROGRAMS = ROOT / "tests" / "cluster" / "programs"
 FOUR_RANKS = ("--nodes", "2", "--gpus-per-node", "2")
 TINY = ("--synthetic", "tiny", "--global-batch", "32")

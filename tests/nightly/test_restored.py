@@ -27,6 +27,10 @@ SUBJECTS = [
     "localcloud/machines/volumes.py",
     "templates/slurm/slurm.conf.j2",
 ]
+COVERED_BY = (
+    "test_restored_volume.py; test_machines.py: a volume from a snapshot, in a guest; the volume moves to another "
+    "head node in test_changes.py"
+)
 ONE = ("--nodes", "1", "--launcher", "srun")
 UNTIL_TOLD = ["bash", "-c", "until [ -e ~/go-on ]; do sleep 1; done; echo told"]
 

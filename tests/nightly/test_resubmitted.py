@@ -27,6 +27,10 @@ SUBJECTS = [
     "gpucluster/submission/task.py",
     "tests/cluster/programs/descend.py",
 ]
+COVERED_BY = (
+    "test_task_jobs.py: runs after the time limit, with a simulated Slurm; test_time_to_save.py: ranks save before "
+    "it; runs of a task, booted, in test_tasks.py"
+)
 STEPS, PAUSE_S = 190, 0.5
 """Each run has one minute, and keeps half of it for its end, so three runs are too few."""
 

@@ -18,6 +18,7 @@ SUBJECTS = [
     "tests/cluster/test_data_shards.py",
     "tests/cluster/programs/read_*.py",
 ]
+COVERED_BY = "test_data_shards.py, test_data_records.py"
 PROGRAMS = ROOT / "tests" / "cluster" / "programs"
 PLACE = "/home/ubuntu/shards"
 READERS = {"tfrecord": ("tensorflow", "read_tfrecords.py"), "recordio": ("mxnet", "read_recordio.py")}

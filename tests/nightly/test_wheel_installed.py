@@ -26,6 +26,9 @@ SUBJECTS = [
     "gpucluster/cluster/local_cloud.py",
     "gpucluster/cli/up.py",
 ]
+COVERED_BY = (
+    "tests/cloud/test_wheel.py builds and installs the wheel, and runs all verbs that need no cluster; test_shipped.py"
+)
 
 
 def run(*command: str | Path, folder: Path, **variables: str) -> str:

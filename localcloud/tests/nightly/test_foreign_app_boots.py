@@ -30,6 +30,7 @@ SUBJECTS = [
     "localcloud/ec2/*",
     "localcloud/machines/*.py",
 ]
+COVERED_BY = "test_foreign_app.py deploys the same app; test_booted_cloud.py boots an instance with a role"
 REPOSITORY = Path(__file__).resolve().parents[3]
 CDK = REPOSITORY / "node_modules/aws-cdk/bin/cdk"
 APP = REPOSITORY / "localcloud/tests/foreign_app"

@@ -15,6 +15,10 @@ from localcloud.tests.cloud.test_foreign_app import ControlPlane, bootstrapped, 
 _missing = cdk_project.missing()
 pytestmark = [pytest.mark.skipif(_missing is not None, reason=str(_missing))]
 SUBJECTS = ["localcloud/tests/foreign_app/*", "localcloud/cloudformation/*", "localcloud/ec2/*", "package-lock.json"]
+COVERED_BY = (
+    "test_foreign_app.py: the same app's creation is rolled back, then succeeds; our own stack is updated in "
+    "test_gpucluster_stack.py; test_cfn_engine.py"
+)
 __all__ = ["bootstrapped", "web"]
 
 

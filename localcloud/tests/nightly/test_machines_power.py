@@ -30,6 +30,7 @@ SUBJECTS = [
     "localcloud/machines/volumes.py",
     "localcloud/machines/layers.py",
 ]
+COVERED_BY = "test_control_plane_power.py; a head node that restarts in test_changes.py, a reboot in test_scratch.py"
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from localcloud.tests import wheel
 from localcloud.tests.wheel import Installed
 
 SUBJECTS = ["localcloud/pyproject.toml", "localcloud/__main__.py", "localcloud/process/*", "localcloud/tests/wheel.py"]
+COVERED_BY = "test_local_cloud_wheel.py: every file is in the wheel, and a cloud runs from it"
 
 
 def test_a_cloud_runs_in_an_empty_environment(tmp_path: Path) -> None:

@@ -16,6 +16,10 @@ SUBJECTS = [
     "templates/job/*",
     "tests/cluster/programs/channel_epochs.py",
 ]
+COVERED_BY = (
+    "test_job_channels_run.py: a job that runs again continues with the same shards; test_shard_assignment.py; "
+    "streams and copies, booted, in test_channels.py"
+)
 RANKS, EPOCHS = 4, 3
 
 

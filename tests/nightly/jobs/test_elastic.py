@@ -16,6 +16,10 @@ SUBJECTS = [
     "bootstrap/environments/torch*.txt",
     "tests/cluster/programs/horovod_elastic.py",
 ]
+COVERED_BY = (
+    "test_job_scripts.py: an elastic job's hosts and ends; a killed rank of horovodrun, booted, in "
+    "test_jobs_together.py"
+)
 
 
 def lose_second_node(cluster: Bed, job_id: str) -> str:

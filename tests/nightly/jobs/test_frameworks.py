@@ -16,6 +16,10 @@ SUBJECTS = [
     "templates/job/*",
     "bootstrap/environments/*.txt",
 ]
+COVERED_BY = (
+    "mpirun and horovodrun with torch in test_launchers.py, killed ranks in test_jobs_together.py; the scripts of "
+    "smddp and TensorFlow in tests/shell"
+)
 ON_TWO_NODES = ("--nodes", "2", "--gpus-per-node", "2", "--workdir", str(PROGRAMS), "--follow")
 
 

@@ -16,6 +16,9 @@ SUBJECTS = [
     "gpucluster/submission/requirements.py",
     "gpucluster_job/packages/*",
 ]
+COVERED_BY = (
+    "test_packages_overlay.py, test_packages_from_s3.py and test_packages_cached.py with the real pip; test_packages.py"
+)
 SHOW = "import greeting, torch; print('greeting', greeting.version, 'torch', torch.__version__)"
 JOB = {"nodes": 2, "gpus_per_node": 1, "launcher": "srun", "command": ["python", "-c", SHOW]}
 

@@ -15,6 +15,10 @@ SUBJECTS = [
     "bootstrap/environments/*.txt",
     "tests/cluster/programs/horovod_gradients.py",
 ]
+COVERED_BY = (
+    "test_launchers.py: exact gradients with mpirun and horovodrun, and a failed rank with horovodrun over MPI; "
+    "digits are learned in test_training.py"
+)
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS[:2], ids=" ".join)

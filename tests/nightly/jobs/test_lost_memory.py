@@ -15,6 +15,10 @@ SUBJECTS = [
     "gpucluster*job/*",
     "templates/job/*",
 ]
+COVERED_BY = (
+    "test_job_ram_scripts.py: the lost part is the job's reason; memory that is shared and written back, booted, in "
+    "test_job_ram.py"
+)
 
 
 def test_a_lost_server_is_announced_and_the_job_runs_again_with_a_new_one(storage: Bed) -> None:

@@ -20,6 +20,7 @@ SUBJECTS = [
     "gpucluster_job/roles/steps.py",
     "tests/shell/jobs/generated_jobs.py",
 ]
+COVERED_BY = "200 jobs in test_generated_jobs.py, five pairs in test_jobs_together.py"
 JOBS = 10_000
 
 

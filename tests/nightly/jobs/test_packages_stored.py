@@ -18,6 +18,10 @@ SUBJECTS = [
     "gpucluster_job/packages/*",
     "gpucluster/submission/packages.py",
 ]
+COVERED_BY = (
+    "test_packages_cached.py: packages are restored, a cut archive, packages that cannot be stored; "
+    "test_packages_overlay.py"
+)
 __all__ = ["jobs", "s3"]
 
 

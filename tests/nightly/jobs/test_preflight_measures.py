@@ -14,6 +14,10 @@ SUBJECTS = [
     "gpucluster_job/preflight/*",
     "gpucluster_job/ranks/identity.py",
 ]
+COVERED_BY = (
+    "test_preflight_cluster.py: a full preflight of two nodes, booted; test_preflight.py, test_slow_nodes.py: pairs; "
+    "test_preflight_scripts.py: NCCL's report"
+)
 __all__ = ["nodes"]
 
 

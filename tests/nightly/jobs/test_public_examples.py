@@ -23,6 +23,10 @@ SUBJECTS = [
     "gpucluster_job/packages/overlay.py",
     "gpucluster/launchers/*run.py",
 ]
+COVERED_BY = (
+    "the same launchers in test_launchers.py, packages in test_packages_overlay.py, torchvision's wheel in "
+    "test_build_wheels.py"
+)
 PUBLIC = ROOT / "tests/data/public"
 TIMEOUT_S = 420
 """A job may be the first that needs its nodes, its environment and its packages."""

@@ -19,6 +19,9 @@ from gpucluster_job.network import Port
 from localcloud.tests.patience import wait_for
 
 SUBJECTS = ["bootstrap/environments/torch.txt", "gpucluster/launchers/torchrun.py", "gpucluster_job/network.py"]
+COVERED_BY = (
+    "test_job_script.py: the launch line names the static rendezvous; test_launchers.py: torchrun's ranks meet, booted"
+)
 
 PROGRAM = """
 import os, time, torch, torch.distributed as dist

@@ -19,6 +19,10 @@ SUBJECTS = [
     "templates/job/*",
     "bootstrap/environments/*.txt",
 ]
+COVERED_BY = (
+    "the processes, ports and ends of parameter servers in tests/shell; nodes of servers are launched in "
+    "test_gpucluster_ways.py"
+)
 EXAMPLES = ROOT / "examples" / "servers"
 LEARNED = 1e-3
 BUILDING_S = 600

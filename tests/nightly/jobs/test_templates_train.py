@@ -24,6 +24,10 @@ SUBJECTS = [
     "gpucluster_job/torchrun.py",
     "bootstrap/environments/torch.txt",
 ]
+COVERED_BY = (
+    "test_templates.py: each template's files are accepted; the same launcher in test_launchers.py, packages in "
+    "test_packages_overlay.py"
+)
 TIMEOUT_S = 420
 """A job may be the first that needs its nodes, its environment and its packages."""
 ONE_RANK = ("--nodes", "1", "--gpus-per-node", "1")

@@ -19,6 +19,10 @@ SUBJECTS = [
     "bootstrap/steps/jobs/health.sh",
     "templates/slurm/slurm.conf.j2",
 ]
+COVERED_BY = (
+    "test_node_health.py, test_node_failing.py, test_health_step.py, test_node_resume.py; a lost GPU and a boot that "
+    "fails, booted, in test_preflight_cluster.py and test_bad_days.py"
+)
 LOG = "/var/log/slurm/slurmctld.log"
 TWO_NODES = JOB[:-1]
 

@@ -13,6 +13,7 @@ SUBJECTS = [
     "bootstrap/gpucluster_node/states.py",
     "tests/unit/node/power/random_*.py",
 ]
+COVERED_BY = "test_node_power_at_random.py: 60 of the same stories"
 STORIES = 1000
 
 

@@ -27,6 +27,9 @@ SUBJECTS = [
     "tests/pace/*",
     "localcloud/tests/virtual_time/*",
 ]
+COVERED_BY = (
+    "test_power_at_aws_pace.py simulates 16 jobs; test_node_launch.py, test_node_shortage.py, test_node_reconcile.py"
+)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,10 @@ SUBJECTS = [
     "bootstrap/steps/system/update.sh",
     "bootstrap/steps/slurm/reconcile.sh",
 ]
+COVERED_BY = (
+    "test_draining.py, test_cli_changes.py, test_node_reconcile.py, test_update_plan.py; a node that comes back and a "
+    "head node that is replaced, booted, in test_changes.py"
+)
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,9 @@ SUBJECTS = [
     "gpucluster/updates/rules.py",
     "stacks/budget.py",
 ]
+COVERED_BY = (
+    "test_budgets.py, test_update_table.py, test_node_overspent.py, test_node_spending.py, test_head_spending.py"
+)
 LIMIT_USD, USD_PER_HOUR = 50.0, 5.672
 """The price of the cluster's g5.12xlarge."""
 SPENT = "the budget of 50 USD a month is reached"

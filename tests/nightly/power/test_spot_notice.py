@@ -23,6 +23,10 @@ SUBJECTS = [
     "gpucluster_job/ending.py",
     "templates/slurm/slurm.conf.j2",
 ]
+COVERED_BY = (
+    "test_node_spot.py, test_node_reconcile.py, test_node_launch.py; a job's reason in test_job_scripts.py; a node "
+    "that joins late in test_nodes_joined.py"
+)
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ SUBJECTS = [
     "stacks/roles.py",
     "templates/slurm/topology.conf.j2",
 ]
+COVERED_BY = "test_node_topology.py, test_node_switches.py, test_placement.py"
 PARTITION = "  - {name: big, instance_types: [p4d.24xlarge], min_nodes: 4, max_nodes: 4}\n"
 PROGRAM = 'echo "place $NODE_RANK is $(uname -n | cut -d . -f 1)"; while [ ! -e "$HOME/go-on" ]; do sleep 1; done'
 NODES = ["big-1", "big-2", "big-3", "big-4"]

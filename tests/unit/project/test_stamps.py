@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,12 @@ SUBJECTS = ["locks/*.txt", "build.sh"]
 def test_one(): pass
 def test_two(): pass
 """
+AT_EVERY_PUSH = {
+    path.name
+    for folder in ("tests", "localcloud/tests")
+    for path in (ROOT / folder).rglob("test_*.py")
+    if {"nightly", "chaos", "gpu"}.isdisjoint(path.parts)
+}
 COMMAND = ("-p", "tests.nightly_tier", "-p", "no:cacheprovider")
 
 
@@ -113,9 +121,8 @@ def test_other_subjects_are_a_change(project: Project) -> None:
 
 
 def test_a_stamp_of_more_subjects_than_the_file_names_does_not_fit(project: Project) -> None:
-    path = stamps.stamp_file(project.stamped().test_file)
-    stamp = json.loads(path.read_text())
-    path.write_text(json.dumps(stamp | {"subjects": stamp["subjects"] | {"more": "0"}}))
+    found = stamps.fingerprint(project.root, project.test_file) | {"more": "0"}
+    stamps.write(project.root, project.test_file, found, 1)
     assert project.why() == "no longer among its subjects: more"
 
 
@@ -160,7 +167,7 @@ def test_files_in_subfolders_are_selected_and_stamped(project: Project) -> None:
                           (("tests/nightly/test_slow.py",), 2), (("tests",), 1)]:  # fmt: skip
         project.run(*words).assert_outcomes(passed=passed)
     project.run("--stamp", "tests/nightly/jobs").assert_outcomes(passed=2)
-    assert (deeper.parent / "stamps/test_deeper.json").is_file()
+    assert stamps.read(project.root, deeper)
     project.run("--nightly=stale").assert_outcomes(passed=3)
     deeper.write_text(TESTS + "\n")
     assert stamps.state(project.root, deeper).why.endswith(": tests/nightly/jobs/test_deeper.py")
@@ -179,8 +186,9 @@ def test_the_oldest_of_the_outdated_files_run_as_long_as_there_is_time(project: 
         file = project.root / f"tests/nightly/test_{name}.py"
         file.write_text(TESTS)
         stamps.write(project.root, file, {}, seconds)
-        stamp = json.loads(stamps.stamp_file(file).read_text())
-        stamps.stamp_file(file).write_text(json.dumps(stamp | {"passed": passed}))
+        all_stamps = json.loads((project.root / stamps.FILE).read_text())
+        all_stamps[f"tests/nightly/{file.name}"]["passed"] = passed
+        (project.root / stamps.FILE).write_text(json.dumps(all_stamps))
     project.stamped()
     for minutes, names in [(0, []), (1, ["old"]), (2, ["older"]), (3, ["newest", "old", "older"])]:
         run = project.run("--nightly=stale", f"--nightly-minutes={minutes}")
@@ -201,7 +209,7 @@ def test_workers_take_the_same_files_and_their_passes_are_stamped(project: Proje
 @pytest.mark.parametrize("workers", [(), ("-p", "xdist", "--numprocesses=2")])
 def test_a_file_is_stamped_while_other_tests_still_run(project: Project, workers: tuple[str, ...]) -> None:
     """A run that is interrupted later keeps the stamp."""
-    stamp = stamps.stamp_file(project.test_file)
+    stamp = project.root / stamps.FILE
     waits = f"import pathlib, time\ndef test():\n while not pathlib.Path({str(stamp)!r}).exists(): time.sleep(0.05)"
     (project.root / "tests/unit/test_quick.py").write_text(waits)
     project.run("--stamp", *workers, "tests/nightly", "tests/unit").assert_outcomes(passed=3)
@@ -220,7 +228,7 @@ def test_a_file_is_stamped_while_other_tests_still_run(project: Project, workers
 def test_only_a_file_that_passed_whole_is_stamped(project: Project, second: str) -> None:
     project.test_file.write_text(TESTS.replace("def test_two(): pass", second))
     project.run("--nightly=all", "--stamp").stdout.fnmatch_lines(["test_slow.py: no stamp: *"])
-    assert stamps.read(project.test_file) is None
+    assert stamps.read(project.root, project.test_file) is None
 
 
 def test_a_run_that_stops_before_the_last_test_stamps_nothing(project: Project) -> None:
@@ -234,9 +242,44 @@ def test_parts_of_a_file_are_not_stamped(project: Project, words: tuple[str, ...
     assert project.run("--nightly=all", "--stamp", *words).ret == pytest.ExitCode.USAGE_ERROR
 
 
+def test_stamps_that_are_written_at_the_same_time_are_all_kept(project: Project) -> None:
+    """Two runs in one clone, or two workers."""
+    files = [project.root / f"tests/nightly/test_{number}.py" for number in range(40)]
+    for file in files:
+        file.touch()
+    with ThreadPoolExecutor(len(files)) as pool:
+        assert list(pool.map(lambda file: stamps.write(project.root, file, {}, 1), files))
+    assert all(stamps.read(project.root, file) for file in files)
+
+
+def test_the_stamp_of_a_file_that_is_gone_goes_with_the_next_stamp(project: Project) -> None:
+    other = project.test_file.with_name("test_other.py")
+    project.stamped().test_file.rename(other)
+    stamps.write(project.root, other, {}, 1)
+    assert [*json.loads((project.root / stamps.FILE).read_text())] == ["tests/nightly/test_other.py"]
+
+
+def test_a_file_of_stamps_with_the_marks_of_a_merge_is_refused(project: Project) -> None:
+    path = project.stamped().root / stamps.FILE
+    path.write_text(f"<<<<<<< ours\n{path.read_text()}")
+    with pytest.raises(SystemExit, match=r"tests/stamps.json: not JSON: .*: resolve the merge"):
+        stamps.state(project.root, project.test_file)
+
+
 def test_each_stamp_here_is_of_a_file_that_is_there() -> None:
-    found = [path for folder in stamps.FOLDERS for path in (ROOT / folder).rglob("stamps/*.json")]
-    assert {*found} <= {stamps.stamp_file(path) for path in stamps.test_files(ROOT)}
+    assert {*json.loads((ROOT / stamps.FILE).read_text())} <= {
+        path.relative_to(ROOT).as_posix() for path in stamps.test_files(ROOT)
+    }
+
+
+@pytest.mark.parametrize("test_file", stamps.test_files(ROOT), ids=lambda path: path.stem)
+def test_each_nightly_file_here_names_tests_that_cover_its_subjects_at_every_push(test_file: Path) -> None:
+    found = re.search(r"^COVERED_BY = (\(\n(?: +.*\n)+\)|.*)", test_file.read_text(), re.MULTILINE)
+    assert found, f"{test_file.name}: no COVERED_BY: name the tests of its subjects that run at every push, or nothing"
+    words = ast.literal_eval(found[1])
+    names = re.findall(r"test_\w+\.py", words)
+    assert names or words.startswith("nothing")
+    assert {*names} <= AT_EVERY_PUSH
 
 
 @pytest.mark.parametrize("test_file", stamps.test_files(ROOT), ids=lambda path: path.stem)
