@@ -24,6 +24,11 @@ ENVIRONMENTS = "/home/gpucluster/envs"
 TEMPLATES = shipped.ROOT / "templates" / "job"
 PACKAGES = tuple(map(shipped.package, ("gpucluster_job", "gpucluster_train")))
 """Shipped with every job: the package that runs it, and the package on the PYTHONPATH of its ranks."""
+ENTRY_POINT = {
+    "METADATA": "Metadata-Version: 2.1\nName: gpucluster_train\nVersion: 0\n",
+    "entry_points.txt": "[torch.backends]\ngpucluster = gpucluster_train.last_frees:wait_at_exit\n",
+}
+"""Makes the ranks' torch call gpucluster_train/last_frees.py."""
 WIDTH = 110
 """Maximum width of the launch command's lines, in characters."""
 HANG_TIMEOUT = "GPUCLUSTER_HANG_TIMEOUT"
@@ -378,7 +383,8 @@ def _programs(spec: JobSpec, launcher: Launcher) -> dict[str, str]:
 @cache
 def _packages() -> Mapping[str, str]:
     found = ((package, path) for package in PACKAGES for path in sorted(package.rglob("*.py")))
-    return {f"lib/{path.relative_to(package.parent)}": path.read_text(encoding="utf-8") for package, path in found}
+    files = {f"lib/{path.relative_to(package.parent)}": path.read_text(encoding="utf-8") for package, path in found}
+    return {**files, **{f"lib/gpucluster_train-0.dist-info/{name}": text for name, text in ENTRY_POINT.items()}}
 
 
 def _module_folder(command: tuple[str, ...]) -> str:
