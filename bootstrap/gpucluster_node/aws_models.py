@@ -41,6 +41,7 @@ READ = {
     "Instance": (
         "AmiLaunchIndex",
         "CapacityReservationId",
+        "ClientToken",
         "InstanceId",
         "InstanceLifecycle",
         "InstanceType",

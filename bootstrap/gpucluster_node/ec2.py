@@ -70,6 +70,8 @@ class Instance:
     """Its name in EC2's console."""
     capacity_block: str = ""
     """Id of the reservation, if it runs in a Capacity Block."""
+    token: str = ""
+    """The ClientToken of its launch (EC2's API reference, Instance)."""
 
 
 def run_request(template: LaunchTemplate, least: int, most: int, token: str) -> dict[str, Any]:
@@ -180,6 +182,7 @@ def _instance(data: dict[str, Any]) -> Instance:
         label=tags.get(LABEL_TAG, ""),
         instance_type=data.get("InstanceType", ""),
         ended_by=data.get("StateReason", {}).get("Message", ""),
+        token=data.get("ClientToken", ""),
         capacity_block=data.get("CapacityReservationId", "") if data.get("InstanceLifecycle") == BLOCK else "",
         template=(tags[TEMPLATE_TAGS[0]], tags[TEMPLATE_TAGS[1]]) if tags.keys() >= set(TEMPLATE_TAGS) else None,
     )

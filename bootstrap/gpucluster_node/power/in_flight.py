@@ -15,7 +15,7 @@ import json
 import os
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,6 @@ class Record:
         self._jobs, self._again, self._began = list(jobs), again, _now()
         self._waits: dict[str, str] = {}
         self._asked: dict[str, Call] = {}
-        self._calls, self._calling = 0, ""
         self._lock = threading.Lock()
         with locks.held(folder / _LOCKS / _ALL):  # of two programs that start together, one sees the other's nodes
             others = {node for each in _alive(folder) for node in each["nodes"]}
@@ -79,30 +78,13 @@ class Record:
                 self._waits |= dict.fromkeys(nodes, why)
                 self._write()
 
-    @contextmanager
-    def calling(self) -> Iterator[None]:
-        """While a launch is called for, until its instances have their names. Only then instances without a name may be
-        this program's."""
-        self._count(1)
-        try:
-            yield
-        finally:
-            self._count(-1)
-
-    def _count(self, calls: int) -> None:
-        with self._lock:
-            before, self._calls = self._calls, self._calls + calls
-            if not (before and self._calls):
-                self._calling = _now() if self._calls else ""
-                self._write()
-
     def close(self) -> None:
         """The file goes first: without the lock it would be a killed program's."""
         forget([self._path])
         self._held.close()
 
     def _write(self) -> None:
-        found = {"began": self._began, "calling": self._calling, "nodes": sorted(self._nodes), "waits": self._waits}
+        found = {"began": self._began, "nodes": sorted(self._nodes), "waits": self._waits}
         asked = [each.written() for each in self._asked.values()]
         files.put(self._path, json.dumps({**found, "asked": asked, "jobs": self._jobs, "again": self._again}))
 
@@ -116,15 +98,9 @@ def nodes(folder: Path = FOLDER) -> frozenset[str]:
     return frozenset(node for each in _alive(folder) for node in each["nodes"])
 
 
-def since(folder: Path = FOLDER) -> datetime | None:
-    """When the oldest running program started."""
-    return min((datetime.fromisoformat(each["began"]) for each in _alive(folder)), default=None)
-
-
-def calling(folder: Path = FOLDER) -> datetime | None:
-    """Since when some running program has called for launches without a pause; None if none does now."""
-    began = (each.get("calling") for each in _alive(folder))
-    return min((datetime.fromisoformat(each) for each in began if each), default=None)
+def tokens(folder: Path = FOLDER) -> frozenset[str]:
+    """The tokens of the running programs' calls, until the instances of a call have their names."""
+    return frozenset(call["token"] for each in _alive(folder) for call in each["asked"])
 
 
 def _now() -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from functools import cache, partial
@@ -71,27 +71,10 @@ class Seen:
         return self.now - self.since.setdefault(key, self.now) >= grace
 
 
-def decide(
-    cluster: fleet.Fleet,
-    nodes: Sequence[slurm.Node],
-    instances: Sequence[ec2.Instance],
-    seen: Seen,
-    now: datetime,
-    wanted: Mapping[str, Collection[outdated.Template]] | None = None,
-    launching: Collection[str] = (),
-    since: datetime | None = None,
-    ended: Mapping[str, str] | None = None,
-    free: Collection[str] = (),
-    calling: datetime | None = None,
-) -> list[Action]:
-    """now: in the head node's time zone, like Slurm's times. `words.Snapshot` explains the other arguments."""
-    seen.begin(now)
-    by_name = {node.name: node for node in nodes}
-    snapshot = words.Snapshot(
-        cluster, by_name, words.own(instances, nodes), now, wanted or {}, launching, since, ended or {}, free, calling
-    )
-    about_nodes = (_about_node(snapshot, node, seen) for node in nodes)
-    about_instances = (_about_instance(snapshot, instance, seen) for instance in instances)
+def decide(snapshot: words.Snapshot, seen: Seen) -> list[Action]:
+    seen.begin(snapshot.now)
+    about_nodes = (_about_node(snapshot, node, seen) for node in snapshot.nodes)
+    about_instances = (_about_instance(snapshot, instance, seen) for instance in snapshot.instances)
     return [action for action in (*about_nodes, *about_instances) if action]
 
 
@@ -212,7 +195,7 @@ class Rounds:
         instances = self._instances()
         self.ledger.update(instances, datetime.now(timezone.utc))
         wanted = self.templates.of(cluster, outdated.partitions(cluster, instances))
-        launching, since, calling = in_flight.nodes(), in_flight.since(), in_flight.calling()
+        launching, calls = in_flight.nodes(), in_flight.tokens()
         nodes = slurm.nodes()
         _forget_launches(nodes)
         own = self.own = words.own(instances, nodes)
@@ -227,9 +210,9 @@ class Rounds:
         ask = _ask_once(cluster)
         gone = self.known.ended(nodes, instances, ask, launches)
         free = ended.free(nodes, own, ask, launches)
-        actions = decide(
-            cluster, nodes, instances, self.seen, datetime.now(), wanted, launching, since, gone, free, calling
-        )
+        now = datetime.now()
+        snapshot = words.Snapshot(cluster, nodes, instances, now, wanted, launching, calls, gone, free)
+        actions = decide(snapshot, self.seen)
         starts = requeued.to_start(cluster, slurm.requeued(), nodes, datetime.now())
         return explained(actions, ask) + [Action("start_now", job) for job in starts]
 

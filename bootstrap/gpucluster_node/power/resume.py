@@ -98,10 +98,9 @@ class Resume:
                 with self._limits.one_at_a_time(group.partition):
                     room = self._limits.room(group.partition, usable)
                     paid = room.of(left, together=together)
-                    with self._record.calling():
-                        found = self._launcher.launch(
-                            paid, usable, keep, together=together, wanted=self._wanted.now, patience=patience
-                        )
+                    found = self._launcher.launch(
+                        paid, usable, keep, together=together, wanted=self._wanted.now, patience=patience
+                    )
                     patience = found.patience if found.is_abandoned else None
                 if found.left or not left:
                     if not self._waits(group.partition, found, left, since, together=together):
@@ -115,11 +114,10 @@ class Resume:
         """If EC2 had accepted the call, its instances get their names. Otherwise it drops nodes that are no longer
         wanted."""
         try:
-            with self._record.calling():
-                patience = launch.Patience(self._launcher.clock())
-                instances = self._launcher.call(call, self._wanted.now, patience, is_new=False)
-                found = zip(call.nodes, instances, strict=False)
-                keep({node: instance for node, instance in found if node in left})
+            patience = launch.Patience(self._launcher.clock())
+            instances = self._launcher.call(call, self._wanted.now, patience, is_new=False)
+            found = zip(call.nodes, instances, strict=False)
+            keep({node: instance for node, instance in found if node in left})
         except (*AWS_ERRORS, launch.NotWantedError) as error:
             log.info("%s: the call of a killed program is not repeated: %s", ",".join(call.nodes), error)
             left[:] = self._wanted.still(left)

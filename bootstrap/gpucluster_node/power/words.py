@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property, lru_cache
 
 from gpucluster_node import ec2, fleet, retry, slurm, states
 from gpucluster_node.power import outdated
 
-CLOCKS_DIFFER = timedelta(seconds=60)
-"""Difference between EC2's clock, which gives an instance's launch time, and the head node's."""
 _BUSY = ("ALLOCATED", "MIXED", "COMPLETING")
 """Slurm powers such a node down only after its jobs. From power_down_asap (node_mgr.c: update_node) until then it is
 POWER_DOWN, and its instance can fail like any other (power_save.c: _do_power_work)."""
@@ -20,21 +18,28 @@ _WAKING = ("POWERING_UP", "POWER_UP")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state of all nodes and instances at one moment. wanted: partition -> its current templates. launching: nodes
-    that ResumePrograms are working on; since: when the oldest of these programs began; calling: since when one of them
-    has called for a launch. ended: nodes whose instance EC2 lists as shutting-down or terminated, with that state.
-    free: nodes that Slurm powers down and whose instance is over."""
+    """The state of all nodes and instances at one moment. now: in the head node's time zone, like Slurm's times.
+    wanted: partition -> its current templates. launching: nodes that ResumePrograms are working on; calls: the tokens
+    of their calls. ended: nodes whose instance EC2 lists as shutting-down or terminated, with that state. free: nodes
+    that Slurm powers down and whose instance is over."""
 
     cluster: fleet.Fleet
-    nodes: Mapping[str, slurm.Node]
-    own: Mapping[str, ec2.Instance]
+    nodes: Sequence[slurm.Node]
+    instances: Sequence[ec2.Instance]
     now: datetime
-    wanted: Mapping[str, Collection[outdated.Template]]
-    launching: Collection[str]
-    since: datetime | None
-    ended: Mapping[str, str]
-    free: Collection[str]
-    calling: datetime | None = None
+    wanted: Mapping[str, Collection[outdated.Template]] = field(default_factory=dict)
+    launching: Collection[str] = ()
+    calls: Collection[str] = ()
+    ended: Mapping[str, str] = field(default_factory=dict)
+    free: Collection[str] = ()
+
+    @cached_property
+    def own(self) -> dict[str, ec2.Instance]:
+        return own(self.instances, self.nodes)
+
+    @cached_property
+    def _by_name(self) -> dict[str, slurm.Node]:
+        return {node.name: node for node in self.nodes}
 
     def of_node(self, node: slurm.Node) -> states.Words:
         return of_slurm(node), self._of_ec2(node), self._of_node(node)
@@ -64,26 +69,21 @@ class Snapshot:
         return frozenset(self.cluster.always_on())
 
     def of_instance(self, instance: ec2.Instance) -> states.Words:
-        node = self.nodes.get(instance.node or "")
+        node = self._by_name.get(instance.node or "")
         return self._place(instance), of_slurm(node) if node else states.NO_NODE, self._of_launch(instance)
 
     def _place(self, instance: ec2.Instance) -> str:
         if instance.node is None:
             return states.UNNAMED
-        if instance.node not in self.nodes:
+        if instance.node not in self._by_name:
             return states.UNKNOWN_NODE
         return states.OWN if self.own[instance.node] is instance else states.SPARE
 
     def _of_launch(self, instance: ec2.Instance) -> str:
-        if not self.launching:
-            return states.SETTLED
-        if instance.node is None:
-            is_new = self.calling is not None and instance.launch_time >= self.calling - CLOCKS_DIFFER
-            return states.BY_PROGRAM if is_new else states.SETTLED
-        if instance.node not in self.launching:
-            return states.SETTLED
-        before = self.since is not None and instance.launch_time < self.since - CLOCKS_DIFFER
-        return states.FROM_BEFORE if before else states.BY_PROGRAM
+        """EC2 shows an instance with the token of the call that launched it, also before it has a name."""
+        if instance.token in self.calls:
+            return states.BY_PROGRAM
+        return states.FROM_BEFORE if instance.node in self.launching else states.SETTLED
 
 
 def of_slurm(node: slurm.Node) -> str:

@@ -173,7 +173,10 @@ def test_launch_templates_are_merged_by_explicit_version(place: Place) -> None:
 
 
 def test_a_client_token_launches_once(place: Place) -> None:
+    """DescribeInstances returns it: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Instance.html."""
     (first,) = place.run(ClientToken="resume-1")
+    (shown,) = place.ec2.describe_instances(InstanceIds=[first])["Reservations"]
+    assert shown["Instances"][0]["ClientToken"] == "resume-1"
     assert place.run(ClientToken="resume-1") == [first]
     with pytest.raises(ClientError) as error:
         place.run(ClientToken="resume-1", InstanceType="m5.xlarge")

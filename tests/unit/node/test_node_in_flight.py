@@ -6,14 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from gpucluster_node import ec2, fleet, slurm, states
-from gpucluster_node.power import again, in_flight, reconcile
+from gpucluster_node.power import again, asked, in_flight, reconcile
+from gpucluster_node.power.words import Snapshot
 
 BOOTSTRAP = Path(in_flight.__file__).parents[2]
 START = datetime(2026, 11, 22, 12, 0, 0)
@@ -97,8 +98,8 @@ def test_a_repeated_launch_waits_until_the_killed_programs_instance_is_gone(
     for seconds in range(0, 90, 5):
         again.look({} if started else killed, nodes, {}, left, launching=())
         now = START + timedelta(seconds=seconds)
-        launching, calling = (["train-1"], START.replace(tzinfo=UTC)) if started else ([], None)
-        actions = reconcile.decide(CLUSTER, nodes, left, seen, now, launching=launching, calling=calling)
+        launching = ["train-1"] if started else []
+        actions = reconcile.decide(Snapshot(CLUSTER, nodes, left, now, launching=launching), seen)
         assert "down" not in [action.verb for action in actions], f"after {seconds} s"
         if any(action.verb == "terminate" for action in actions):
             assert not started
@@ -140,8 +141,8 @@ def test_a_program_that_is_killed_twice_is_left_to_reconcile(monkeypatch: pytest
     monkeypatch.setattr(again, "launch", lambda wanted: pytest.fail("a third launch"))
     again.start([{"nodes": ["train-1"], "jobs": JOBS, "again": True}], [booting("train-1")], {})
     seen, nodes = reconcile.Seen(), [booting("train-1")]
-    assert reconcile.decide(CLUSTER, nodes, [], seen, START) == []
-    (action,) = reconcile.decide(CLUSTER, nodes, [], seen, START + states.LAUNCH_GRACE)
+    assert reconcile.decide(Snapshot(CLUSTER, nodes, [], START), seen) == []
+    (action,) = reconcile.decide(Snapshot(CLUSTER, nodes, [], START + states.LAUNCH_GRACE), seen)
     assert (action.verb, action.name) == ("down", "train-1")
 
 
@@ -169,56 +170,35 @@ def test_marks_of_several_programs_are_separate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("launching", "calling", "ended"),
-    [({"train-7"}, START, []), ({"train-7"}, None, ["i-1"]), (set(), None, ["i-1"])],
-    ids=["may be its instance", "waits for capacity or a limit", "no program"],
+    ("launching", "calls", "ended"),
+    [({"train-7"}, {"ours"}, []), ({"train-7"}, {"another"}, ["i-1"]), (set(), set(), ["i-1"])],
+    ids=["of a call", "waits for capacity or a limit", "no program"],
 )
-def test_unnamed_instances_are_terminated_only_while_no_launch_is_called_for(
-    launching: set[str], calling: datetime | None, ended: list[str]
+def test_an_unnamed_instance_is_a_launchs_own_by_its_token(
+    launching: set[str], calls: set[str], ended: list[str]
 ) -> None:
     """Launches may wait for hours one after another."""
-    unnamed = [ec2.Instance("i-1", "pending", None, START.replace(tzinfo=UTC), None, None)]
-    seen, called = reconcile.Seen(), calling.replace(tzinfo=UTC) if calling else None
+    unnamed = [replace(ec2.Instance("i-1", "pending", None, START.replace(tzinfo=UTC), None, None), token="ours")]
+    seen = reconcile.Seen()
     for now in (START, START + timedelta(hours=1)):
-        later = reconcile.decide(CLUSTER, [], unnamed, seen, now, launching=launching, since=called, calling=called)
+        later = reconcile.decide(Snapshot(CLUSTER, [], unnamed, now, launching=launching, calls=calls), seen)
     assert [action.name for action in later] == ended
 
 
-def test_a_program_says_whether_it_calls_for_launches(tmp_path: Path) -> None:
+def test_a_call_is_recorded_until_its_instances_have_their_names(tmp_path: Path) -> None:
     """Its groups call side by side."""
-    record = in_flight.Record(["train-1", "train-2"], tmp_path)
-    assert in_flight.calling(tmp_path) is None
-    with record.calling():
-        began = in_flight.calling(tmp_path)
-        with record.calling():
-            record.waits(["train-1"], "no capacity")
-        assert began is not None and in_flight.calling(tmp_path) == began
-    assert in_flight.calling(tmp_path) is None
-    with suppress(RuntimeError), record.calling():
-        raise RuntimeError
-    assert in_flight.calling(tmp_path) is None and in_flight.nodes(tmp_path) == {"train-1", "train-2"}
-    record.close()
-
-
-def test_an_unnamed_instance_older_than_every_call_is_terminated(tmp_path: Path) -> None:
-    """Programs follow one another on a busy cluster: one of them may always run."""
-    assert in_flight.since(tmp_path) is None
     (tmp_path / "1.json").write_text("stale")
-    before = datetime.now(UTC)
-    record = in_flight.Record(["train-7", "train-8"], tmp_path)
-    record.done(["train-8"])
-    began = in_flight.since(tmp_path)
-    assert began is not None and before <= began <= datetime.now(UTC)
-    old, new = (
-        ec2.Instance(name, "pending", None, began + timedelta(seconds=seconds), None, None)
-        for name, seconds in (("i-old", -120), ("i-new", 1))
-    )
-    seen = reconcile.Seen()
-    for minutes in (0, 2):
-        now = START + timedelta(minutes=minutes)
-        actions = reconcile.decide(
-            CLUSTER, [], [old, new], seen, now, launching=["train-7"], since=began, calling=began
-        )
-    assert [(action.verb, action.name) for action in actions] == [("terminate", "i-old")]
+    record = in_flight.Record(["train-1", "train-2", "train-3"], tmp_path)
+    assert in_flight.tokens(tmp_path) == frozenset()
+    template = fleet.LaunchTemplate("a", "lt-a", "1")
+    pair = asked.Call("pair", template, 2, 2, ("train-1", "train-2"))
+    record.asked(pair)
+    record.asked(replace(pair, token="refused", nodes=("train-3",)))
+    record.waits(["train-1"], "no capacity")
+    assert in_flight.tokens(tmp_path) == {"pair", "refused"}
+    record.asked(replace(pair, token="refused", nodes=()))
+    record.done(["train-1"])
+    assert in_flight.tokens(tmp_path) == {"pair"}
+    record.done(["train-2"])
+    assert in_flight.tokens(tmp_path) == frozenset() and in_flight.nodes(tmp_path) == {"train-3"}
     record.close()
-    assert in_flight.since(tmp_path) is None

@@ -18,6 +18,7 @@ import pytest
 from botocore.exceptions import ClientError
 from gpucluster_node import aws, dns, ec2, fleet, names, rates, refusals, slurm
 from gpucluster_node.power import asked, groups, in_flight, joining, launch, launched, reconcile, resume, shortage
+from gpucluster_node.power.words import Snapshot
 
 BOOTSTRAP = Path(in_flight.__file__).parents[2]
 START = datetime(2026, 11, 22, 12, 0, 0)
@@ -65,10 +66,10 @@ class World:
             raise ClientError({"Error": error, "ResponseMetadata": {"HTTPStatusCode": 400}}, "RunInstances")
         with self._lock:
             if token not in self.of_token:
-                self.of_token[token] = [self._instance(index) for index in range(request["MaxCount"])]
+                self.of_token[token] = [self._instance(index, token) for index in range(request["MaxCount"])]
         return {"Instances": self.of_token[token]}
 
-    def _instance(self, index: int) -> dict[str, Any]:
+    def _instance(self, index: int, token: str = "") -> dict[str, Any]:
         number = len(self.launched)
         made = {
             "InstanceId": f"i-{number:08x}",
@@ -76,6 +77,7 @@ class World:
             "PrivateIpAddress": f"10.0.{number // 250}.{number % 250}",
             "LaunchTime": START.replace(tzinfo=UTC),
             "AmiLaunchIndex": index if self.has_launch_indexes else 0,
+            "ClientToken": token,
         }
         self.launched[made["InstanceId"]] = made
         return made
@@ -150,7 +152,7 @@ def run_left(world: World, jobs: dict[int, str], clock: Callable[[], float] = ti
     """jobs: id -> its nodes. Gives all of them."""
     nodes = slurm.expand(",".join(jobs.values()))
     record = in_flight.Record(nodes, world.folder)
-    launcher = launch.Launcher(CLUSTER, "1", lambda: world, clock)
+    launcher = launch.Launcher(CLUSTER, "1", lambda: world, clock, asked=record.asked)
     wanted = [{"job_id": job_id, "nodes_resume": hostlist} for job_id, hostlist in jobs.items()]
     resume.Resume(CLUSTER, launcher, record).run(groups.groups(CLUSTER, nodes, wanted))
     record.close()
@@ -392,10 +394,9 @@ def test_reconcile_ignores_nodes_that_resume_is_launching(world: World, jobs: in
             looks.append(looks[-1] + timedelta(minutes=5))
             instances, states = world.instances(), powering_up(nodes)
             launching = in_flight.nodes(world.folder)
-            calling = min((each.launch_time for each in instances), default=None)
-            calling = calling if in_flight.calling(world.folder) else None
-            now = looks[-1]
-            done.extend(reconcile.decide(CLUSTER, states, instances, seen, now, launching=launching, calling=calling))
+            calls = in_flight.tokens(world.folder)
+            snapshot = Snapshot(CLUSTER, states, instances, looks[-1], launching=launching, calls=calls)
+            done.extend(reconcile.decide(snapshot, seen))
 
     world.meanwhile = look
     run(world, {number: f"train-[{2 * number - 1}-{2 * number}]" for number in range(1, jobs + 1)})

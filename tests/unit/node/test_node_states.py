@@ -10,6 +10,7 @@ import pytest
 from gpucluster_node import ec2, fleet, retry, slurm, states
 from gpucluster_node.power import words
 from gpucluster_node.power.reconcile import Action, Seen, decide
+from gpucluster_node.power.words import Snapshot
 from gpucluster_node.states import Rule, Table
 
 from tests.pace.slurm import Controller
@@ -70,7 +71,7 @@ def in_world(state: states.Words) -> list[Action]:
     seen, found = Seen(), list[Action]()
     for seconds in (0, 100):
         now = NOW + timedelta(seconds=seconds)
-        found = decide(CLUSTER, [one], instances, seen, now, TEMPLATES, launching, BEGAN, over, free)
+        found = decide(Snapshot(CLUSTER, [one], instances, now, TEMPLATES, launching, (), over, free), seen)
     return [action for action in found if action.verb != "terminate"]
 
 
@@ -128,7 +129,7 @@ def test_an_instance_from_before_the_launch_of_its_node_ends_while_its_node_is_l
     old = instance("train-2", launched=BEGAN - timedelta(minutes=9))
     for seconds in (0, 61):
         now = NOW + timedelta(seconds=seconds)
-        found = decide(CLUSTER, [one], [old], seen, now, launching=["train-2"], since=BEGAN)
+        found = decide(Snapshot(CLUSTER, [one], [old], now, launching=["train-2"], calls=["token"]), seen)
     assert [(action.verb, action.name) for action in found] == [("terminate", "i-1")]
 
 

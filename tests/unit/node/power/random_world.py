@@ -66,6 +66,7 @@ class Machine:
     number: int
     launched: float
     launch_index: int = 0
+    token: str = ""
     value: str = ""
     """Of the tag that names its node."""
     node: str = ""
@@ -260,11 +261,13 @@ class World:
                 free = self.capacity - sum(each.ended is None for each in self.machines)
                 if free < MinCount:
                     raise error("RunInstances", "InsufficientInstanceCapacity", 500)
-                self.launches[ClientToken] = [self._launched(index) for index in range(min(free, MaxCount))]
+                self.launches[ClientToken] = [
+                    self._launched(index, ClientToken) for index in range(min(free, MaxCount))
+                ]
             return {"Instances": [self._shown(each) for each in self.launches[ClientToken]]}
 
-    def _launched(self, index: int) -> Machine:
-        made = Machine(len(self.machines), self.now, index, failed=self.fail_boots > 0)
+    def _launched(self, index: int, token: str) -> Machine:
+        made = Machine(len(self.machines), self.now, index, token, failed=self.fail_boots > 0)
         self.fail_boots = max(0, self.fail_boots - 1)
         self.machines.append(made)
         return made
@@ -316,6 +319,7 @@ class World:
             "PrivateIpAddress": f"10.0.0.{machine.number % 250}",
             "LaunchTime": (START + timedelta(seconds=machine.launched)).replace(tzinfo=UTC),
             "AmiLaunchIndex": machine.launch_index,
+            "ClientToken": machine.token,
             "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
         }
 
@@ -389,7 +393,7 @@ def install(world: World, patch: pytest.MonkeyPatch, folder: Path) -> None:
         "launch",
         lambda wanted: world._ask("resume again", wanted["nodes"], wanted["jobs"], wanted["asked"]),
     )
-    for name in ("nodes", "since", "killed"):
+    for name in ("nodes", "tokens", "killed"):
         patch.setattr(in_flight, name, partial(getattr(in_flight, name), folder / "launching"))
     patch.setattr(shortage, "FOLDER", folder / "shortage")
     patch.setattr(launched, "FOLDER", folder / "launched")

@@ -12,6 +12,7 @@ from botocore.exceptions import EndpointConnectionError
 from gpucluster_node import ec2, fleet, retry, slurm
 from gpucluster_node.power import ended, launched, outdated, requeued
 from gpucluster_node.power.reconcile import Action, Seen, act, decide, explained
+from gpucluster_node.power.words import Snapshot
 
 NOW = datetime(2026, 11, 21, 12, 0, 0)
 CLUSTER = fleet.parse(
@@ -44,8 +45,8 @@ def decided(nodes: list[slurm.Node], instances: list[ec2.Instance], *, after_s: 
     """Of the first look, or of one `after_s` later at a world that has not changed."""
     seen = Seen()
     if after_s:
-        decide(CLUSTER, nodes, instances, seen, NOW - timedelta(seconds=after_s))
-    return decide(CLUSTER, nodes, instances, seen, NOW)
+        decide(Snapshot(CLUSTER, nodes, instances, NOW - timedelta(seconds=after_s)), seen)
+    return decide(Snapshot(CLUSTER, nodes, instances, NOW), seen)
 
 
 FAILED = "step=mpi line=5: no mpirun"
@@ -187,7 +188,7 @@ def from_template(template: tuple[str, str] | None, states: str, wanted: tuple[s
         "i-1", "running", "10.0.0.1", datetime(2026, 11, 21, 11, 0, tzinfo=UTC), "train-2", None, template
     )
     known = {"train": frozenset({wanted})} if wanted else {}
-    return decide(CLUSTER, [node(states)], [launched], Seen(), NOW, known)
+    return decide(Snapshot(CLUSTER, [node(states)], [launched], NOW, known), Seen())
 
 
 @pytest.mark.parametrize(
@@ -299,7 +300,7 @@ def test_a_node_can_be_lost_before_it_is_powered_down(states: str, verbs: list[s
     known, nodes = ended.Known(), [node(states)]
     known.ended(nodes, [instance()], lambda names: [], {})
     found = known.ended(nodes, [], lambda names: [replace(instance(), state="terminated")], {})
-    assert [action.verb for action in decide(CLUSTER, nodes, [], Seen(), NOW, ended=found)] == verbs
+    assert [action.verb for action in decide(Snapshot(CLUSTER, nodes, [], NOW, ended=found), Seen())] == verbs
 
 
 @pytest.mark.parametrize(
@@ -315,8 +316,8 @@ def test_slurm_forgets_the_address_of_a_terminated_instance(
     monkeypatch.setattr(slurm, "call", calls.append)
     nodes, known = [node("ALLOCATED+CLOUD+NOT_RESPONDING")], {"train-2": state} if state else {}
     seen = Seen()
-    decide(CLUSTER, nodes, [], seen, NOW - timedelta(seconds=60), ended=known)
-    act(decide(CLUSTER, nodes, [], seen, NOW, ended=known))
+    decide(Snapshot(CLUSTER, nodes, [], NOW - timedelta(seconds=60), ended=known), seen)
+    act(decide(Snapshot(CLUSTER, nodes, [], NOW, ended=known), seen))
     assert calls == [["scontrol", "update", "nodename=train-2", "state=down", f"reason={retry.gone()}", *address]]
 
 
@@ -379,7 +380,7 @@ def test_a_node_whose_instance_has_ended_is_down_at_once() -> None:
     assert asked == []
     found = known.ended(nodes, [], ask, {})
     assert (found, asked) == ({"train-2": "terminated"}, [["train-2", "train-3"]])
-    assert decide(CLUSTER, nodes, [], Seen(), NOW, ended=found) == [
+    assert decide(Snapshot(CLUSTER, nodes, [], NOW, ended=found), Seen()) == [
         Action("down", "train-2", retry.gone(), terminated=True)
     ]
     assert known.ended([node("DOWN+CLOUD"), nodes[1]], [instance("train-3", 4)], ask, {}) == {}
