@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from gpucluster.errors import GpuClusterError
-from gpucluster.head import slurm
+from gpucluster.head import queue, slurm
 from gpucluster.head.remote import Remote
 
 Tell = Callable[[str], None]
@@ -118,7 +118,7 @@ class Drained:
 def running(remote: Remote, nodes: str | None = None) -> list[slurm.Job]:
     """Jobs that have nodes or whose nodes are starting, in the whole cluster or on some nodes."""
     found = remote.run(slurm.squeue_argv(nodes=nodes)).check("cannot list the jobs")
-    return [job for job in slurm.parse_jobs(found.stdout) if slurm.job_state(job.state).has_nodes]
+    return [job for job in queue.parse_jobs(found.stdout) if slurm.job_state(job.state).has_nodes]
 
 
 def _words(job: slurm.Job) -> str:

@@ -16,7 +16,7 @@ from gpucluster import account
 from gpucluster.errors import CloudError, JobFailedError, RemoteError, UsageError
 from gpucluster.following import causes, history, ownership, silent
 from gpucluster.following.patience import Patience
-from gpucluster.head import arrays, slurm
+from gpucluster.head import arrays, queue, slurm
 from gpucluster.head.remote import Remote
 from gpucluster.head.slurm import Job, Node
 from gpucluster.job.chain import Wait, parse_waits
@@ -130,7 +130,7 @@ def _own_state(task: dict[str, Any], job_id: str) -> str:
 
 def current(remote: Remote, ended: int = 0, also: Iterable[str] = ()) -> list[Job]:
     """Jobs that have not ended; of those that ended within the last hour, the newest and those of these ids."""
-    return slurm.parse_jobs(remote.run(slurm.newest_argv(ended, also)).check("cannot list jobs").stdout)
+    return queue.parse_jobs(remote.run(slurm.newest_argv(ended, also)).check("cannot list jobs").stdout)
 
 
 def find(remote: Remote, job_id: str) -> Job | None:
@@ -139,7 +139,7 @@ def find(remote: Remote, job_id: str) -> Job | None:
     done = remote.run(slurm.squeue_argv(number))
     if done.exit_code != 0 and "Invalid job id" in done.stderr:
         return None
-    found = slurm.parse_jobs(done.check(f"cannot query job {job_id}").stdout)
+    found = queue.parse_jobs(done.check(f"cannot query job {job_id}").stdout)
     if found and index is not None:
         return next((element for element in found[0].elements if element.job_id == job_id), None)
     return found[0] if found else None

@@ -6,10 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from gpucluster.head.slurm import Job
+from gpucluster.head.slurm import Job
 
 KINDS = ("running", "pending", "completed", "failed", "cancelled", "without result")
 _RANK = ("running", "pending", "failed", "cancelled", "completed")

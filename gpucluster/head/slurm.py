@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-from gpucluster.head import arrays, records
+from gpucluster.head import records
 
 Phase = Literal["waiting", "running", "done", "unknown"]
 
@@ -328,32 +328,6 @@ def _errors(text: str) -> Iterator[str]:
             in_error = False
         elif in_error and line.strip():
             yield line.strip()
-
-
-def parse_jobs(text: str) -> list[Job]:
-    """In squeue's order. The parts of a job, which Slurm numbers 12+0, 12+1, are one job, and so are the elements of an
-    array, 12_0, 12_1."""
-    found: dict[str, Job] = {}
-    for job in sorted(_jobs(text), key=lambda job: job.job_id.partition("+")[2]):
-        number = job.job_id.partition("+")[0]
-        found[number] = _joined(found[number], job) if number in found else replace(job, job_id=number)
-    order = dict.fromkeys(job.job_id.partition("+")[0] for job in _jobs(text))
-    return arrays.joined([found[number] for number in order])
-
-
-def _joined(first: Job, part: Job) -> Job:
-    """The job's state and size are those of the first part, which has the workers and runs the script."""
-    node_list = ",".join(filter(None, (first.node_list, part.node_list)))
-    return replace(first, node_list=node_list)
-
-
-def _jobs(text: str) -> Iterator[Job]:
-    for record in records.split(text):
-        fields = record.split("|", 9)
-        if len(fields) == 10 and fields[3].isdecimal():
-            job_id, state, partition, nodes, node_list, elapsed, limit, submitted, start, rest = fields
-            name, _, reason = rest.rpartition("|")
-            yield Job(job_id, state, partition, int(nodes), node_list, elapsed, limit, submitted, start, name, reason)
 
 
 def parse_nodes(text: str) -> list[Node]:

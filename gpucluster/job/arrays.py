@@ -11,14 +11,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpucluster.config.document import Finding
 from gpucluster.config.value_checks import refuse
 
-if TYPE_CHECKING:
-    from gpucluster.job.spec import JobSpec
-
+Sweep = Mapping[str, Sequence[str]]
+"""Name -> values."""
 MAX_ELEMENTS = 1001
 TOO_MANY = f"Slurm takes at most {MAX_ELEMENTS} elements in one job (MaxArraySize)"
 FEWER = f"submit several jobs of at most {MAX_ELEMENTS}, or let the program loop over some of the values"
@@ -70,53 +68,30 @@ def variable(name: str) -> str:
     return _PREFIX + re.sub(r"[^A-Z0-9]", "_", name.upper())
 
 
-def count(sweep: Mapping[str, Sequence[str]]) -> int:
+def count(sweep: Sweep) -> int:
     return prod(map(len, sweep.values())) if sweep else 0
 
 
-def elements(spec: JobSpec) -> tuple[int, ...]:
+def elements(sweep: Sweep, array: str | None) -> tuple[int, ...]:
     """The indexes of a job's elements. Empty for a plain job."""
-    return tuple(range(count(spec.sweep))) if spec.sweep else indexes(spec.array) if spec.array else ()
+    return tuple(range(count(sweep))) if sweep else indexes(array) if array else ()
 
 
-def parameters(spec: JobSpec) -> Iterator[dict[str, str]]:
+def parameters(sweep: Sweep) -> Iterator[dict[str, str]]:
     """The values of each element of a sweep, in order: the last name's values change first."""
-    for combination in product(*spec.sweep.values()):
-        yield dict(zip(spec.sweep, combination, strict=True))
+    for combination in product(*sweep.values()):
+        yield dict(zip(sweep, combination, strict=True))
 
 
-def option(spec: JobSpec) -> str | None:
-    """sbatch's option for all elements."""
-    if not (numbers := elements(spec)):
-        return None
-    most = spec.max_parallel or (at_once(spec.array) if spec.array else None)
+def option(numbers: Sequence[int], most: int | None) -> str:
+    """sbatch's option for these elements. most: how many run at a time."""
     return f"--array={compressed(numbers)}" + (f"%{most}" if most else "")
 
 
-def command(spec: JobSpec) -> tuple[str, ...]:
+def command(words: tuple[str, ...], sweep: Sweep) -> tuple[str, ...]:
     """`{lr}` stands for the element's value. A command without placeholders gets all values as options, as W&B's
     agents pass them: --lr=0.1."""
-    names = any(f"{{{name}}}" in word for name in spec.sweep for word in spec.command)
-    if names or any(_PREFIX in word for word in spec.command):
-        return spec.command
-    return (*spec.command, *(f"--{name}={{{name}}}" for name in spec.sweep))
-
-
-def check(spec: JobSpec) -> Iterator[Finding]:
-    if spec.sweep and spec.array:
-        yield Finding(("array",), "a sweep is already an array", "keep one of the two")
-    if spec.max_parallel and not spec.sweep and not spec.array:
-        yield Finding(("max_parallel",), "only for a job with a sweep or an array", "leave it out")
-    if spec.max_parallel and spec.array and at_once(spec.array):
-        yield Finding(("max_parallel",), "array already sets how many run at a time", "remove one of the two")
-    if (asked := count(spec.sweep)) > MAX_ELEMENTS:
-        combined = " × ".join(f"{len(found)} values of {name}" for name, found in spec.sweep.items())
-        yield Finding(("sweep",), f"{combined} are {asked} elements, and {TOO_MANY}", FEWER)
-    named: dict[str, str] = {}
-    for name in spec.sweep:
-        if named.setdefault(variable(name), name) != name:
-            same = f"{named[variable(name)]} and {name} would both be {variable(name)}"
-            yield Finding(("sweep", name), same, "rename one of the two")
-    if (spec.sweep or spec.array) and spec.servers and spec.servers.nodes:
-        reason = "servers on separate nodes make a heterogeneous job, and Slurm has no arrays of those"
-        yield Finding(("servers",), reason, "remove nodes: the servers then run on the workers' nodes")
+    names = any(f"{{{name}}}" in word for name in sweep for word in words)
+    if names or any(_PREFIX in word for word in words):
+        return words
+    return (*words, *(f"--{name}={{{name}}}" for name in sweep))

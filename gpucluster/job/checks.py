@@ -76,7 +76,7 @@ def check(spec: JobSpec, layout: Layout) -> Iterator[Finding]:
         yield from administrator.check(spec, config)
     yield from _packages(spec)
     yield from _signal(spec, partition, layout.config)
-    yield from arrays.check(spec)
+    yield from _elements(spec)
     yield from slurm_keys.check(spec, partition, config)
     yield from task.check(spec, config)
     yield from program.check(spec)
@@ -253,3 +253,23 @@ def _name(spec: JobSpec) -> str:
         return task.own_name(stem, "job")
     kept = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in stem)
     return kept.strip(".-_")[:64] or "job"
+
+
+def _elements(spec: JobSpec) -> Findings:
+    if spec.sweep and spec.array:
+        yield Finding(("array",), "a sweep is already an array", "keep one of the two")
+    if spec.max_parallel and not spec.sweep and not spec.array:
+        yield Finding(("max_parallel",), "only for a job with a sweep or an array", "leave it out")
+    if spec.max_parallel and spec.array and arrays.at_once(spec.array):
+        yield Finding(("max_parallel",), "array already sets how many run at a time", "remove one of the two")
+    if (asked := arrays.count(spec.sweep)) > arrays.MAX_ELEMENTS:
+        combined = " × ".join(f"{len(found)} values of {name}" for name, found in spec.sweep.items())
+        yield Finding(("sweep",), f"{combined} are {asked} elements, and {arrays.TOO_MANY}", arrays.FEWER)
+    named: dict[str, str] = {}
+    for name in spec.sweep:
+        if named.setdefault(arrays.variable(name), name) != name:
+            same = f"{named[arrays.variable(name)]} and {name} would both be {arrays.variable(name)}"
+            yield Finding(("sweep", name), same, "rename one of the two")
+    if (spec.sweep or spec.array) and spec.servers and spec.servers.nodes:
+        reason = "servers on separate nodes make a heterogeneous job, and Slurm has no arrays of those"
+        yield Finding(("servers",), reason, "remove nodes: the servers then run on the workers' nodes")

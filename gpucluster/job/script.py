@@ -245,7 +245,7 @@ def _script(request: SbatchRequest) -> Iterator[str]:
     )
     yield f"exec {PYTHON} -IS {shlex.quote(request.folder)}/lib/gpucluster_job job \\"
     yield from (f"  {line} \\" for line in request.launch_lines)
-    yield f"  -- {shlex.join(arrays.command(spec))}"
+    yield f"  -- {shlex.join(arrays.command(spec.command, spec.sweep))}"
 
 
 def _options(request: SbatchRequest) -> Iterator[str]:
@@ -258,9 +258,9 @@ def _options(request: SbatchRequest) -> Iterator[str]:
     if spec.signal:
         yield f"--signal=B:{spec.signal}"
     yield f"--chdir={request.folder}/code"
-    if array := arrays.option(spec):
-        yield array
-    yield f"--output={request.folder}/{'%a/' if array else ''}log.txt"
+    if spec.elements:
+        yield arrays.option(spec.elements, spec.elements_at_once)
+    yield f"--output={request.folder}/{'%a/' if spec.elements else ''}log.txt"
     yield "--open-mode=append"
     yield from spec.sbatch_args
 

@@ -350,7 +350,11 @@ class JobSpec(BaseModel):
     @property
     def elements(self) -> tuple[int, ...]:
         """The indexes of an array's or a sweep's elements. Empty for a plain job."""
-        return arrays.elements(self)
+        return arrays.elements(self.sweep, self.array)
+
+    @property
+    def elements_at_once(self) -> int | None:
+        return self.max_parallel or (arrays.at_once(self.array) if self.array else None)
 
     @property
     def ranks_per_node(self) -> int:

@@ -98,8 +98,7 @@ def submit(
     request = SbatchRequest.from_spec(spec, layout, folder)
     secrets = secret_values(spec, environment)
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in secrets.items())
-    most = arrays.option(spec) or ""
-    array = f"--array={arrays.compressed(indexes)}" + (f"%{most.partition('%')[2]}" if "%" in most else "")
+    array = arrays.option(indexes, spec.elements_at_once)
     words = [folder, " ".join(map(str, indexes)), ENVIRONMENTS, *request.environments, "--", array]
     done = remote.run(["sh", "-c", _AGAIN, "sh", *words], input=exports.encode(), timeout_s=120)
     if done.exit_code == 3:

@@ -36,7 +36,7 @@ def files(spec: JobSpec, shared: Mapping[str, File]) -> dict[str, File]:
 
 
 def _parameters(spec: JobSpec) -> list[dict[str, str]]:
-    return list(arrays.parameters(spec)) if spec.sweep else [{} for _ in spec.elements]
+    return list(arrays.parameters(spec.sweep)) if spec.sweep else [{} for _ in spec.elements]
 
 
 def _links(shared: Mapping[str, File]) -> dict[str, File]:

@@ -12,7 +12,7 @@ from gpucluster.cli import cancel, doctor, env, jobs, status
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.reach import ssh
 from gpucluster.following.jobs import Past
-from gpucluster.head import slurm
+from gpucluster.head import queue, slurm
 from gpucluster.head.remote import Completed
 
 Captured = pytest.CaptureFixture[str]
@@ -22,20 +22,20 @@ RESULT = {"exit_code": 1, "failed_rank": 3, "failed_node": "train-1", "reason": 
 
 
 def test_a_failed_job_shows_its_reason_while_slurm_knows_it() -> None:
-    (entry,) = jobs.merged(slurm.parse_jobs(FAILED), [Past("2", "/jobs/raise-1-2-3", RESULT)])
+    (entry,) = jobs.merged(queue.parse_jobs(FAILED), [Past("2", "/jobs/raise-1-2-3", RESULT)])
     assert entry["reason"] == "rank 3 on train-1 exited with code 1: RuntimeError: bad gradient"
     assert entry["elapsed"] == "0:04"
 
 
 def test_a_job_whose_exports_failed_has_failed_whatever_slurm_says() -> None:
     done, result = FAILED.replace("FAILED", "COMPLETED"), {"exit_code": 74, "reason": "1 of 3 files did not reach S3"}
-    (entry,) = jobs.merged(slurm.parse_jobs(done), [Past("2", "/jobs/raise-1-2-3", result)])
+    (entry,) = jobs.merged(queue.parse_jobs(done), [Past("2", "/jobs/raise-1-2-3", result)])
     assert (entry["state"], entry["reason"]) == ("FAILED", "1 of 3 files did not reach S3")
 
 
 def test_a_job_that_runs_again_does_not_say_how_its_last_run_ended() -> None:
     running = FAILED.replace("FAILED", "RUNNING")
-    (entry,) = jobs.merged(slurm.parse_jobs(running), [Past("2", "/jobs/raise-1-2-3", RESULT)])
+    (entry,) = jobs.merged(queue.parse_jobs(running), [Past("2", "/jobs/raise-1-2-3", RESULT)])
     assert entry["reason"] == ""
 
 
@@ -65,7 +65,7 @@ def test_a_node_that_is_down_says_why() -> None:
 
 
 def test_one_node_is_singular() -> None:
-    entry = jobs.live(slurm.parse_jobs(FAILED.replace("|2|train", "|1|train"))[0])
+    entry = jobs.live(queue.parse_jobs(FAILED.replace("|2|train", "|1|train"))[0])
     assert "1 node" in status._job(entry)
 
 
@@ -121,7 +121,7 @@ def test_one_word_prints_an_export_line_for_the_shell() -> None:
 
 def test_a_job_that_continues_after_its_time_limit_shows_the_number_of_its_run() -> None:
     past = Past("2", "/jobs/raise-1-2-3", None, "run 2 of at most 21")
-    (entry,) = jobs.merged(slurm.parse_jobs(FAILED.replace("FAILED", "RUNNING")), [past])
+    (entry,) = jobs.merged(queue.parse_jobs(FAILED.replace("FAILED", "RUNNING")), [past])
     assert (entry["state"], entry["reason"]) == ("RUNNING", "run 2 of at most 21")
     (entry,) = jobs.merged([], [replace(past, result=RESULT)])
     assert entry["reason"] == "rank 3 on train-1 exited with code 1: RuntimeError: bad gradient"

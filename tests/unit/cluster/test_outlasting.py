@@ -7,7 +7,7 @@ import pytest
 from gpucluster.errors import AccessError, AwsError, CloudError, NotDeployedError, RemoteError
 from gpucluster.following import jobs
 from gpucluster.following.patience import LONGEST_PAUSE_S, Patience
-from gpucluster.head import slurm
+from gpucluster.head import queue
 from tests.in_process import InProcessRemote
 
 
@@ -51,7 +51,7 @@ def test_it_does_not_wait_after_permanent_errors(error: CloudError) -> None:
 
 def test_it_survives_a_head_that_is_lost_between_two_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     """The job's state and its pending reason are two calls: the head node may be terminated between them."""
-    running = slurm.parse_jobs("12|CONFIGURING|train|1|train-1|0:04|UNLIMITED|x|N/A|digits|None\n")[0]
+    running = queue.parse_jobs("12|CONFIGURING|train|1|train-1|0:04|UNLIMITED|x|N/A|digits|None\n")[0]
     found = iter([running, None])
     causes = answers(CloudError("the head node i-1 is shutting-down"))
     monkeypatch.setattr(jobs, "find", lambda remote, job_id: next(found))

@@ -16,7 +16,7 @@ from gpucluster.errors import JobFailedError, JobSpecError, UsageError
 from gpucluster.following import arrays as following
 from gpucluster.following import jobs, logs
 from gpucluster.following.tasks import of_project
-from gpucluster.head import slurm
+from gpucluster.head import queue
 from gpucluster.head.arrays import counts
 from gpucluster.job import SbatchRequest, arrays, load
 from gpucluster.layout import expand
@@ -75,7 +75,7 @@ def test_values(given, values):
 def test_an_element_for_each_combination():
     spec = request(sweep={"lr": "0.1,0.01", "seed": "1..3"}).spec
     assert spec.elements == (0, 1, 2, 3, 4, 5)
-    assert [(each["lr"], each["seed"]) for each in arrays.parameters(spec)] == [
+    assert [(each["lr"], each["seed"]) for each in arrays.parameters(spec.sweep)] == [
         ("0.1", "1"), ("0.1", "2"), ("0.1", "3"), ("0.01", "1"), ("0.01", "2"), ("0.01", "3"),
     ]  # fmt: skip
 
@@ -168,7 +168,7 @@ QUEUE = """\
 
 
 def test_an_array_is_one_job_with_counts():
-    array, other = slurm.parse_jobs(QUEUE)
+    array, other = queue.parse_jobs(QUEUE)
     assert (other.job_id, other.elements) == ("30", ())
     assert (array.job_id, array.state, array.node_list) == ("29", "RUNNING", "train-1,train-2")
     assert counts(array.elements) == {"running": 1, "pending": 3, "completed": 1, "failed": 1}
@@ -197,11 +197,11 @@ LATER = """\
 
 
 def test_what_slurm_printed():
-    (array,) = slurm.parse_jobs(AFTER_REQUEUE)
+    (array,) = queue.parse_jobs(AFTER_REQUEUE)
     assert [element.job_id for element in array.elements] == ["6_0", "6_1", "6_2", "6_3", "6_4", "6_5"]
     assert counts(array.elements) == {"running": 2, "pending": 4}
     assert (array.state, array.node_list, array.reason) == ("RUNNING", "lab", "BeginTime")
-    (later,) = slurm.parse_jobs(LATER)
+    (later,) = queue.parse_jobs(LATER)
     assert counts(later.elements) == {"pending": 1, "completed": 3, "failed": 1}
     assert (later.state, later.node_list) == ("PENDING", "")
 
@@ -219,7 +219,7 @@ def test_what_slurm_printed():
 def test_the_state_of_an_array(states, state):
     nodes = {"PENDING": ""}
     lines = [f"29_{i}|{each}|train|1|{nodes.get(each, 'n')}|0:07|U|a|b|digits|None" for i, each in enumerate(states)]
-    assert slurm.parse_jobs("\n".join(lines))[0].state == state
+    assert queue.parse_jobs("\n".join(lines))[0].state == state
 
 
 def test_each_element_of_a_task_has_state_and_runs_of_its_own(tmp_path, monkeypatch):

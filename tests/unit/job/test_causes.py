@@ -17,7 +17,7 @@ from gpucluster_node.power import booting, failing, in_flight
 from gpucluster.cli import jobs as jobs_verb
 from gpucluster.config import loads
 from gpucluster.following import causes, why
-from gpucluster.head import slurm
+from gpucluster.head import queue, slurm
 from gpucluster.head.remote import Completed
 from gpucluster.job import SbatchRequest, load
 from gpucluster.layout import expand
@@ -66,7 +66,7 @@ def head(tmp_path: Path) -> Head:
 
 
 def job(job_id: str, state: str, nodes: str = "", reason: str = "None", partition: str = "train") -> slurm.Job:
-    (found,) = slurm.parse_jobs(LINE % (job_id, state, partition, nodes, reason))
+    (found,) = queue.parse_jobs(LINE % (job_id, state, partition, nodes, reason))
     return found
 
 

@@ -11,7 +11,7 @@ from gpucluster_node import slurm as node_slurm
 
 from gpucluster.following import why
 from gpucluster.following.jobs import Ending
-from gpucluster.head import slurm
+from gpucluster.head import queue, slurm
 from gpucluster_job.task import check
 from localcloud.tests.recorded import record
 
@@ -35,7 +35,7 @@ big-1|big|mixed-|Unknown|none
 
 
 def test_jobs():
-    running, pending, held, cancelled = slurm.parse_jobs(SQUEUE)
+    running, pending, held, cancelled = queue.parse_jobs(SQUEUE)
     assert (running.job_id, running.state, running.nodes, running.node_list) == ("7", "RUNNING", 2, "train-[1-2]")
     assert (running.elapsed, running.time_limit, running.name, running.reason) == ("0:04", "2:00:00", "digits", "None")
     assert (pending.name, pending.reason, pending.start) == ("odd|name", "Resources", "N/A")
@@ -46,7 +46,7 @@ def test_the_parts_of_a_job_are_one_job():
     part = "RUNNING|{}|2|{}|0:04|2:00:00|2026-11-21T12:43:20|2026-11-21T12:43:40|x|None\n"
     text = "12+1|" + part.format("ps", "ps-[1-2]") + "11|" + part.format("train", "train-3")
     other, job = sorted(
-        slurm.parse_jobs(text + "12+0|" + part.format("train", "train-[1-2]")), key=lambda job: job.job_id
+        queue.parse_jobs(text + "12+0|" + part.format("train", "train-[1-2]")), key=lambda job: job.job_id
     )
     assert (job.job_id, job.partition, job.nodes, job.node_list) == ("12", "train", 2, "train-[1-2],ps-[1-2]")
     assert (other.job_id, other.node_list) == ("11", "train-3")
@@ -65,7 +65,7 @@ def test_nodes():
 
 @pytest.mark.parametrize("text", ["", "slurm_load_jobs error: Unable to contact slurm controller\n", "|||\n"])
 def test_other_text_is_no_job_and_no_node(text):
-    assert slurm.parse_jobs(text) == []
+    assert queue.parse_jobs(text) == []
     assert slurm.parse_nodes(text) == []
 
 
@@ -141,7 +141,7 @@ def test_argv():
 
 
 def test_why_it_waits():
-    job = slurm.parse_jobs(SQUEUE)[1]
+    job = queue.parse_jobs(SQUEUE)[1]
     nodes = [node for node in slurm.parse_nodes(SINFO) if node.partition == "train"]
     assert list(why.waiting(job, nodes)) == [
         "job 8 is pending: it is next in the queue; its nodes are busy or starting",
@@ -157,7 +157,7 @@ def test_why_it_waits():
 
 
 def test_a_node_that_is_tried_again_needs_nobody():
-    job = slurm.parse_jobs(SQUEUE)[1]
+    job = queue.parse_jobs(SQUEUE)[1]
     nodes = slurm.parse_nodes(
         "train-3|train|down#|2026-11-21T12:00:00|InsufficientInstanceCapacity; next try in 120 s\n"
     )
@@ -173,14 +173,14 @@ def test_a_node_that_is_tried_again_needs_nobody():
 )
 def test_a_start_after_a_job_without_a_limit_is_no_date(days: float, said: str) -> None:
     start = datetime.now() + timedelta(days=days)
-    (job,) = slurm.parse_jobs(f"9|PENDING|train|4||0:00|UNLIMITED|x|{start:%Y-%m-%dT%H:%M:%S}|big|(Resources)\n")
+    (job,) = queue.parse_jobs(f"9|PENDING|train|4||0:00|UNLIMITED|x|{start:%Y-%m-%dT%H:%M:%S}|big|(Resources)\n")
     assert list(why.waiting(job, []))[-1].startswith(said)
 
 
 @pytest.mark.parametrize("start", ["Tomorr 11:30", "2026-11-25T10:00:00+0000"])
 def test_a_start_in_another_format(start: str) -> None:
     """man squeue, SLURM_TIME_FORMAT: `relative` prints the weekday, the day or `Tomorr`; `%FT%T%z` has an offset."""
-    (job,) = slurm.parse_jobs(f"9|PENDING|train|4||0:00|UNLIMITED|x|{start}|big|(Resources)\n")
+    (job,) = queue.parse_jobs(f"9|PENDING|train|4||0:00|UNLIMITED|x|{start}|big|(Resources)\n")
     assert list(why.waiting(job, []))[-1] == f"expected to start at {start}"
 
 
@@ -215,7 +215,7 @@ def test_slurms_reasons_against_a_job(text, refusal):
 
 def test_how_far_its_data_is():
     line = "7|PENDING|train|1||0:00|UNLIMITED|x|N/A|digits|(%s)\n"
-    (job,) = slurm.parse_jobs(line % "BurstBufferStageIn")
+    (job,) = queue.parse_jobs(line % "BurstBufferStageIn")
     moved = {"stage": "in", "path": "/fsx/data", "done": 3, "total": 40}
     assert list(why.waiting(job, [], moved))[:2] == [
         "job 7 is pending: its data is being loaded from S3: `gpucluster why` shows the progress",
@@ -229,10 +229,10 @@ def test_how_far_its_data_is():
 def test_a_job_that_failed_to_start_too_often_says_who_releases_it(reason):
     """Slurm 23.11 and 24.11, job_mgr.c: _handle_requeue_limit; squeue shows the description if there is one."""
     line = f"7|REQUEUE_HOLD|train|1||0:00|UNLIMITED|x|N/A|digits|({reason})\n"
-    said = "\n".join(why.waiting(slurm.parse_jobs(line.replace("REQUEUE_HOLD", "PENDING"))[0], []))
+    said = "\n".join(why.waiting(queue.parse_jobs(line.replace("REQUEUE_HOLD", "PENDING"))[0], []))
     assert "`gpucluster ssh -- sudo scontrol release JOB` tries again" in said
     assert "does not know yet when it will start" not in said
-    assert slurm.parse_jobs(line)[0].phase == "waiting"
+    assert queue.parse_jobs(line)[0].phase == "waiting"
     (limit,) = re.findall(
         r"^MaxBatchRequeue=(\d+)$", (ROOT / "templates/slurm/slurm.conf.j2").read_text(), re.MULTILINE
     )

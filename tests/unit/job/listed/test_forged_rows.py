@@ -15,6 +15,7 @@ import pytest
 from gpucluster.cli import jobs as verb
 from gpucluster.following import jobs
 from gpucluster.head import records, slurm
+from gpucluster.head.queue import parse_jobs
 from tests.in_process import InProcessRemote
 
 SQUEUE = f"""#!{sys.executable}
@@ -80,7 +81,7 @@ def queue(tmp_path: Path, *rows: dict[str, str]) -> InProcessRemote:
 @pytest.mark.parametrize("newest", [True, False])
 def test_a_name_is_one_jobs_name(tmp_path: Path, name: str, newest: bool) -> None:
     remote = queue(tmp_path, row("5", "before"), row("6", name), row("9", "after"))
-    listed = jobs.current(remote) if newest else slurm.parse_jobs(remote.run(slurm.squeue_argv()).stdout)
+    listed = jobs.current(remote) if newest else parse_jobs(remote.run(slurm.squeue_argv()).stdout)
     assert [(job.job_id, job.state, job.reason) for job in listed] == [
         (number, "PENDING", "JobHeldUser") for number in ("5", "6", "9")
     ]
