@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpucluster.config.models import ClusterConfig
-from gpucluster.job import staging
 from gpucluster.job.spec import JobSpec
 from gpucluster.layout import Layout, Partition
 
@@ -28,15 +29,15 @@ def programs(spec: JobSpec) -> tuple[str, ...]:
     return ("ssh-through-slurm.sh:bin/ssh",) if spec.preflight == "full" else ()
 
 
-def expected(spec: JobSpec, layout: Layout) -> dict[str, object]:
-    partition = layout.partition(spec.partition or "")
+def expected(spec: JobSpec, layout: Layout, partition: Partition, own: Sequence[str]) -> dict[str, object]:
+    """`own`: the mounts of the file systems that are created for this job."""
     return {
         "level": spec.preflight,
         "gpus": spec.gpus_per_node or 0,
         "cpus": cpus(spec, layout, partition),
         "efa": spec.efa,
         "efa_interfaces": efa_interfaces(partition),
-        "mounts": mounts(spec, layout.config),
+        "mounts": mounts(layout.config, own),
         "published": published(spec, partition, spec.nodes),
         "published_for_two": published(spec, partition, 2),
         "compare_nodes": spec.exclusive and len(partition.types) == 1 and not layout.site,
@@ -49,9 +50,9 @@ def cpus(spec: JobSpec, layout: Layout, partition: Partition) -> int:
     return min(each.vcpus for each in partition.types) if spec.exclusive and not layout.site else 0
 
 
-def mounts(spec: JobSpec, config: ClusterConfig) -> list[str]:
+def mounts(config: ClusterConfig, own: Sequence[str]) -> list[str]:
     """The cluster's storage that every node mounts. Of the file systems created for jobs, only this job's own."""
-    others = {each.mount for each in config.lustre_with_jobs} - set(staging.uses(spec, config))
+    others = {each.mount for each in config.lustre_with_jobs} - set(own)
     found = (storage.mount for storage in config.storage if storage.everywhere)
     return [mount for mount in found if mount not in others]
 

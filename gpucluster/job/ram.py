@@ -15,7 +15,7 @@ def offered(spec: JobSpec, config: ClusterConfig) -> BeegfsRam | None:
 
 
 def refusal(spec: JobSpec) -> str | None:
-    """Why this job gets none although its partition has one."""
+    """Why this job gets none, even if its partition has one."""
     if account.user() != account.ADMINISTRATOR:
         return "only jobs of the administrator can have one"
     if not spec.exclusive:
@@ -23,13 +23,3 @@ def refusal(spec: JobSpec) -> str | None:
     if spec.min_nodes:
         return "an elastic job continues after it loses a node, but a file system does not"
     return None
-
-
-def missing(spec: JobSpec, config: ClusterConfig) -> str:
-    """A line for the log of a job that gets none although other jobs of its partition do."""
-    found, why = offered(spec, config), refusal(spec)
-    return f"[ram] there is no {found.mount}: {why}" if found and why else ""
-
-
-def of(spec: JobSpec, config: ClusterConfig) -> BeegfsRam | None:
-    return None if refusal(spec) else offered(spec, config)

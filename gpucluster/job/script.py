@@ -73,33 +73,29 @@ class SbatchRequest(NamedTuple):
 
     @classmethod
     def from_spec(cls, spec: JobSpec, layout: Layout, folder: str) -> "SbatchRequest":
-        """`spec` has been completed and checked by `load`."""
+        """`spec` has been completed and checked by `load`. Its partition and its file systems are found here, once."""
         config, partition = layout.config, layout.partition(spec.partition or "")
         launcher = choose(spec.launcher, spec.controller, elastic=spec.min_nodes is not None)
-        cpus = _cpus(spec, partition)
+        cpus, server_nodes = _cpus(spec, partition), _server_nodes(spec, layout)
         if cpus and launcher.slurm_starts_ranks:
             cpus = max(1, cpus // spec.ranks_per_node)
-        environment = _environment_on(spec, partition)
-        expected, own = preflight.expected(spec, layout), _server_nodes(spec, layout)
-        for_servers = _environment_on(spec, layout.servers) if own and layout.servers else None
-        staged = staging.directives(spec, config, folder)
-        role_region = config.region if config.jobs_have_role else ""
-        in_memory, none = ram.of(spec, config), ram.missing(spec, config)
+        in_memory, no_memory = ram.offered(spec, config), ram.refusal(spec)
+        on_lustre = staging.uses(spec, config, in_memory)
         return cls(
             folder,
             spec,
             launcher,
-            environment,
-            cpus,
-            own,
-            for_servers,
-            expected,
-            role_region,
-            staged,
-            in_memory,
-            none,
-            layout.site,
-            config.full_name,
+            environment=_environment_on(spec, partition),
+            cpus_per_task=cpus,
+            server_nodes=server_nodes,
+            server_environment=_environment_on(spec, layout.servers) if server_nodes and layout.servers else None,
+            expected=preflight.expected(spec, layout, partition, on_lustre),
+            role_region=config.region if config.jobs_have_role else "",
+            staging=staging.directives(spec, config, folder, on_lustre, in_memory),
+            ram=None if no_memory else in_memory,
+            no_ram=f"[ram] there is no {in_memory.mount}: {no_memory}" if in_memory and no_memory else "",
+            site=layout.site,
+            cluster=config.full_name,
         )
 
     def real(self, path: str) -> str:

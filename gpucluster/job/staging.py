@@ -7,12 +7,12 @@ free again.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpucluster.addresses import within
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
-from gpucluster.config.storage import FsxLustre
+from gpucluster.config.storage import BeegfsRam, FsxLustre
 from gpucluster.job import ram
 from gpucluster.job.spec import JobSpec
 
@@ -20,19 +20,22 @@ UNWRITABLE = ("%", "capacity=")
 """Slurm replaces %j and similar anywhere in such a line, and reads sizes of burst buffers from it."""
 
 
-def directives(spec: JobSpec, config: ClusterConfig, folder: str) -> tuple[str, ...]:
-    """`folder`: the job's folder, where the outcome is written."""
-    used = [("use", path) for path in uses(spec, config)]
+def directives(
+    spec: JobSpec, config: ClusterConfig, folder: str, used: Sequence[str], in_memory: BeegfsRam | None
+) -> tuple[str, ...]:
+    """`folder`: the job's folder, where the outcome is written. `used`: see `uses`."""
+    named = [("use", path) for path in used]
     # each element of an array would load it; without it, Lustre loads each file when it is first read
-    loads = [] if spec.elements else [("stage_in", path) for path in loaded(spec, config)]
-    moves = used + loads + [("stage_out", path) for path in spec.exports]
+    loads = [] if spec.elements else [("stage_in", path) for path in loaded(spec, config, in_memory)]
+    moves = named + loads + [("stage_out", path) for path in spec.exports]
     return tuple(f"#BB_LUA {word} path={path}" for word, path in (*moves, ("folder", folder))) if moves else ()
 
 
-def uses(spec: JobSpec, config: ClusterConfig) -> tuple[str, ...]:
+def uses(spec: JobSpec, config: ClusterConfig, in_memory: BeegfsRam | None) -> tuple[str, ...]:
     """The mounts of file systems with the lifetime of jobs that this job names anywhere: they are created for it and
-    deleted after it."""
-    text = "\n".join((*texts(spec), *filter(None, _ram_places(spec, config))))
+    deleted after it. The file system in memory names the source of its content, and where it is exported to."""
+    places = (in_memory.source, in_memory.export) if in_memory else ()
+    text = "\n".join((*texts(spec), *filter(None, places)))
     return tuple(each.mount for each in config.lustre_with_jobs if names(text, each.mount))
 
 
@@ -53,16 +56,10 @@ def texts(spec: JobSpec) -> Iterator[str]:
     yield spec.output or ""
 
 
-def loaded(spec: JobSpec, config: ClusterConfig) -> tuple[str, ...]:
+def loaded(spec: JobSpec, config: ClusterConfig, in_memory: BeegfsRam | None) -> tuple[str, ...]:
     """The folders on Lustre that the job reads: those of its channels, and the source of its RAM file system."""
-    sources = [channel.source for channel in spec.channels.values()] + [_ram_places(spec, config)[0]]
+    sources = [channel.source for channel in spec.channels.values()] + [in_memory.source if in_memory else None]
     return tuple(dict.fromkeys(path for path in sources if path and path.startswith("/") and on_lustre(path, config)))
-
-
-def _ram_places(spec: JobSpec, config: ClusterConfig) -> tuple[str | None, str | None]:
-    """The source of the job's RAM file system, and the folder that its content is exported to."""
-    found = ram.offered(spec, config)
-    return (found.source, found.export) if found else (None, None)
 
 
 def on_lustre(path: str, config: ClusterConfig) -> FsxLustre | None:
@@ -89,7 +86,7 @@ def _array(spec: JobSpec, config: ClusterConfig) -> Iterator[Finding]:
             "are made once, after a whole job, not after each element of a sweep or an array",
             "submit single jobs",
         )
-    for mount in uses(spec, config):
+    for mount in uses(spec, config, ram.offered(spec, config)):
         made = f"{mount} is created for a whole job, not for each element of a sweep or an array"
         yield Finding(
             ("array",) if spec.array else ("sweep",), made, "read from s3://, or set lifetime: cluster for it"

@@ -10,7 +10,7 @@ from gpucluster_node.lustre import directives
 from gpucluster.config import loads
 from gpucluster.data.run import Options
 from gpucluster.errors import UsageError
-from gpucluster.job import SbatchRequest, load, preflight, staging
+from gpucluster.job import SbatchRequest, load, staging
 from gpucluster.layout import expand
 from gpucluster.submission import shard_array
 
@@ -48,7 +48,8 @@ BACK = expand(loads(CLUSTER.replace("EXPORT", "/fsx/results/ram").replace("sourc
     ],
 )
 def test_a_node_is_to_have_what_is_made_for_the_job(layout: Any, command: tuple[str, ...], mounts: list[str]) -> None:
-    assert preflight.mounts(load(layout, flags={"command": command}), layout.config) == mounts
+    request = SbatchRequest.from_spec(load(layout, flags={"command": command}), layout, FOLDER)
+    assert request.expected["mounts"] == mounts
 
 
 def script(layout: Any = LAYOUT, **keys: Any) -> str:

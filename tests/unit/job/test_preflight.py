@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpucluster.config import loads
-from gpucluster.job import load, preflight
+from gpucluster.job import SbatchRequest, load, preflight
 from gpucluster.layout import expand
 from gpucluster_job.failures import Failure
 from gpucluster_job.preflight import bandwidth, judge, nccl, probe
@@ -525,10 +525,11 @@ PUBLISHED_FOR_P4D = {
 )
 def test_the_expected_hardware_of_nodes(flags: dict, expected: dict) -> None:
     spec = load(LAYOUT, flags={"command": ("a",)} | flags)
-    got = preflight.expected(spec, LAYOUT)
+    got = SbatchRequest.from_spec(spec, LAYOUT, "/home/j").expected
     assert {key: got[key] for key in expected} == expected
 
 
 def test_a_published_figure_is_for_its_number_of_nodes() -> None:
-    got = preflight.expected(load(LAYOUT, flags={"command": ("a",), "nodes": 2}), LAYOUT)
+    spec = load(LAYOUT, flags={"command": ("a",), "nodes": 2})
+    got = SbatchRequest.from_spec(spec, LAYOUT, "/home/j").expected
     assert got["published"] == PUBLISHED_FOR_P4D
