@@ -34,6 +34,8 @@ class Key(NamedTuple):
     passed_on: Literal["", "each part", "workers"] = ""
     """The script passes its value to sbatch under the same name. A job whose servers have separate nodes has two
     parts."""
+    aliases: str = ""
+    """Its names in other tools, which job.yaml and the Python API also accept."""
     in_file: bool = True
     """job.yaml may have it. False: an option of `submit` alone."""
     meaning: str = ""
@@ -53,35 +55,37 @@ class Key(NamedTuple):
 SECTIONS: dict[str, tuple[Key, ...]] = {
     "Name, size and time": (
         Key("name", flags="-J --name --job-name", metavar="NAME", help="Job name.  [default: the program's file name]",
-            sbatch="job-name", meaning="name of the job, and with `project` of its [task](state.md)",
+            aliases="job_name", sbatch="job-name",
+            meaning="name of the job, and with `project` of its [task](state.md)",
             default="the program's file name without its ending; without a `project` the job then belongs to no task",
             same_run="it says which task is compared"),
         Key("project", metavar="NAME", help="Project of the task.  [default with --name: the folder's name]",
             meaning="project of the task", default="the name of the uploaded folder", same_run="as name"),
         Key("nodes", flags="-N --nodes --num-nodes", form="number", metavar="N", help="Number of nodes.  [default: 1]",
-            sbatch="nodes", meaning="number of nodes", default="1",
+            aliases="num_nodes", sbatch="nodes", meaning="number of nodes", default="1",
             another_run="the number of ranks changes the batch, and with it the result"),
         Key("partition", flags="-p --partition", metavar="NAME", help="Partition to run on.  [default: the first]",
-            sbatch="partition", meaning="partition of cluster.yaml", default="the first one",
+            aliases="queue", sbatch="partition", meaning="partition of cluster.yaml", default="the first one",
             same_run="it decides which machines compute, not what"),
         Key("gpus_per_node", flags="--gpus-per-node --gpus", form="number or null", metavar="N",
-            help="GPUs to use on each node.  [default: all]",
+            aliases="gpus gpu accelerators", help="GPUs to use on each node.  [default: all]",
             sbatch="gpus-per-node gpus gpus-per-socket gpus-per-task gres", meaning="GPUs of each node", default="all",
             another_run="as nodes"),
         Key("ntasks_per_node", flags="--ntasks-per-node --nproc-per-node", form="number or null", metavar="N",
+            aliases="tasks_per_node nproc_per_node",
             help="Ranks (processes of the program) on each node.  [default: one per GPU]",
             sbatch="ntasks-per-node ntasks ntasks-per-core ntasks-per-gpu ntasks-per-socket",
             meaning="ranks on each node", default="one per GPU", another_run="as nodes"),
-        Key("time", flags="-t --time", metavar="TIME",
+        Key("time", flags="-t --time", metavar="TIME", aliases="timeout_min",
             help="Time limit, such as 90m, 2:00:00 or 1-12:00:00.  [default: none]", sbatch="time",
             meaning="time limit: `2:00:00`, `1-12:00:00`, `90m`", default="none",
             same_run="a run that succeeded was not stopped by it"),
     ),
     "Program": (
-        Key("command", form="command", sbatch="input wrap",
+        Key("command", form="command", sbatch="input wrap", aliases="run",
             meaning="what every rank runs; on the command line, after `--`", default="required",
             another_run="it is what runs"),
-        Key("launcher", metavar="NAME",
+        Key("launcher", metavar="NAME", aliases="type distribution",
             help="What starts the ranks: torchrun, horovodrun, mpirun, srun, smddp, mxnet-ps, tensorflow-ps, "
             "tensorflow-mwms.  [default: torchrun]",
             meaning="program that starts the ranks, see [launchers.md](launchers.md)", default="`torchrun`",
@@ -102,7 +106,7 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             sbatch="het-group", meaning="for parameter servers: `{nodes: 2}` or `{ratio: 2}`, and `per_node`",
             default="on the workers' nodes", another_run="as nodes"),
         Key("env", form="pairs", metavar="NAME=VALUE", help="Environment variable for the ranks; repeatable.",
-            sbatch="export export-file",
+            aliases="envs env_vars environment", sbatch="export export-file",
             meaning="environment variables; a `PATH` here is put before the job's own. Variables of the dynamic "
             "loader, such as `LD_LIBRARY_PATH`, reach only the ranks' programs and torchrun. Those that Slurm or a "
             "launcher reads or sets, such as `SLURM_JOB_ID` and `RANK`, are refused, except `SLURM_MPI_TYPE` and "
@@ -146,7 +150,7 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             meaning="folder of a virtual environment or a conda environment, on shared storage, in which the ranks "
             "run", default="the cluster's environment",
             another_run="the ranks' packages: the folder's name, not what is in it"),
-        Key("container_image", metavar="IMAGE",
+        Key("container_image", metavar="IMAGE", aliases="image",
             help="Run the ranks in this container: a registry's image, or a squashfs file.",
             meaning="image in which the ranks run; requires `software.containers: true`",
             default="the cluster's environment",
@@ -225,7 +229,7 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             default="Slurm's default", same_run="it decides who pays"),
         Key("qos", flags="-q --qos", metavar="NAME", help="Slurm's quality of service.", sbatch="qos",
             passed_on="each part", same_run="it decides when the job runs"),
-        Key("mem", metavar="SIZE",
+        Key("mem", metavar="SIZE", aliases="memory mem_gb memMB",
             help="Memory that each node must have, such as 64G.  [default: none; on other Slurm clusters all of it]",
             sbatch="mem mem-per-cpu mem-per-gpu",
             meaning="memory that each node must have: `64G`. On GpuCluster's own clusters Slurm neither reserves nor "
@@ -242,7 +246,7 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             same_run="as partition"),
         Key("reservation", metavar="NAME", help="Slurm reservation to run in.", sbatch="reservation",
             passed_on="workers", meaning="Slurm reservation to run in", default="none", same_run="as partition"),
-        Key("dependency", flags="-d --dependency", metavar="TYPE:JOB_ID",
+        Key("dependency", flags="-d --dependency", metavar="TYPE:JOB_ID", aliases="depends_on",
             help="Start after other jobs, in sbatch's syntax: afterok:12,afterany:13.", sbatch="dependency",
             passed_on="workers", meaning="jobs to wait for: `afterok:12,afterany:13`", default="none",
             same_run="it decides when the job runs"),
@@ -255,7 +259,7 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             sbatch="output",
             meaning="a second place for the log, with sbatch's patterns: `logs/%x-%j.out`, see "
             "[below](#the-log-in-a-second-place)", default="none", same_run="it is a second place for the log"),
-        Key("sbatch_args", form="list", metavar="OPTION",
+        Key("sbatch_args", form="list", metavar="OPTION", aliases="additional_parameters",
             help="Option to pass on to sbatch, such as --sbatch-args=--nice=100; repeatable.",
             meaning="list of further options of sbatch, such as `[--nice=100]`; options that another key sets are "
             "refused", default="none", same_run="they decide when and where the job runs"),

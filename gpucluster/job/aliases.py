@@ -7,33 +7,11 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Any
 
+from gpucluster import job_keys
 from gpucluster.config.document import Finding
 from gpucluster.layout import Partition
 
-ALIASES = {
-    "job_name": "name",
-    "num_nodes": "nodes",
-    "tasks_per_node": "ntasks_per_node",
-    "nproc_per_node": "ntasks_per_node",
-    "gpus": "gpus_per_node",
-    "gpu": "gpus_per_node",
-    "accelerators": "gpus_per_node",
-    "memory": "mem",
-    "mem_gb": "mem",
-    "memMB": "mem",
-    "depends_on": "dependency",
-    "timeout_min": "time",
-    "queue": "partition",
-    "envs": "env",
-    "env_vars": "env",
-    "environment": "env",
-    "type": "launcher",
-    "distribution": "launcher",
-    "run": "command",
-    "image": "container_image",
-    "additional_parameters": "sbatch_args",
-}
-
+ALIASES = {alias: key.name for key in job_keys.of_job() for alias in key.aliases.split()}
 
 _CPUS = ("counts the CPUs of a node in other tools", "write cpus_per_task: the CPUs of each rank")
 _DISK = ("a job has no disk of its own", "leave it out; docs/storage/scratch.md says what nodes have")
