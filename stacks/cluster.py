@@ -29,7 +29,7 @@ from stacks.partitions import Partitions
 from stacks.placeholders import NO_ACCOUNT
 from stacks.storage import Storage
 from stacks.storage.home import HomeVolume
-from stacks.storage.s3_access import grant_cache
+from stacks.storage.s3_access import grant_environments
 
 
 class GpuCluster(cdk.Stack):
@@ -215,7 +215,7 @@ class GpuCluster(cdk.Stack):
         self.home.grant_attach(self.head_role)
         roles.grant_compute(self.compute_role, cluster=self._config.name)
         if cache := self._config.software.cache:
-            grant_cache(self.compute_role, cache, self.key)
+            grant_environments(self.compute_role, cache, self.key)
         roles.grant_head(
             self.head_role,
             cluster=self._config.name,

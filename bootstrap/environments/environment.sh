@@ -51,11 +51,15 @@ make() {
     store "$1" "$folder"
 }
 
-# store CACHE FOLDER: a failure does not matter for this cluster.
+# store CACHE FOLDER: a failure does not matter for this cluster. Nodes may not replace what is there.
 store() {
     local uri
     [ -n "$1" ] || return 0
     uri=$1/${2##*/}.tar$(suffix)
+    if cache has "$uri"; then
+        say "warning: $uri is in the cache already, and no node may replace it: if it is broken, delete it with \`aws s3 rm $uri\`"
+        return
+    fi
     if tar -C "${2%/*}" -cf - "${2##*/}" | compressed | cache put "$uri"; then
         say "stored $uri"
     else

@@ -86,6 +86,9 @@ _S3_ACTIONS = {
     "ListObjectVersions": "ListBucketVersions",
 }
 
+_NO_OBJECT_YET = ("CreateMultipartUpload", "UploadPart", "UploadPartCopy")
+"""Calls that need s3:PutObject and create no object: S3 user guide, "Enforce conditional writes"."""
+
 
 def _s3(call: Call) -> Iterator[Check]:
     bucket, _, key = call.path.lstrip("/").partition("/")
@@ -94,13 +97,19 @@ def _s3(call: Call) -> Iterator[Check]:
         yield Check(f"s3:{action}", "*")
     elif key:
         arn = f"arn:aws:s3:::{bucket}/{key}"
-        yield Check(f"s3:{action}", arn)
+        yield Check(f"s3:{action}", arn, _of_write(call) if action == "PutObject" else {})
         if call.action == "GetObject":
             yield from _decrypted(call.region, bucket, key, arn)
     else:
         keys: Keys = {"s3:prefix": (call.form["prefix"],)} if "prefix" in call.form else {}
         within = "/*" if call.action == "DeleteObjects" else ""
         yield Check(f"s3:{action}", f"arn:aws:s3:::{bucket}{within}", keys)
+
+
+def _of_write(call: Call) -> Keys:
+    """A condition key of a header is absent if the header is: Null finds that."""
+    keys: Keys = {"s3:ObjectCreationOperation": (str(call.action not in _NO_OBJECT_YET).lower(),)}
+    return keys | ({"s3:if-none-match": (call.if_none_match,)} if call.if_none_match else {})
 
 
 def _decrypted(region: str, bucket: str, key: str, arn: str) -> Iterator[Check]:

@@ -30,6 +30,7 @@ class Call:
     form: dict[str, str] = field(default_factory=dict)  # query protocol: the flat parameters
     body: bytes = b""  # JSON protocols and Route 53's XML; empty for s3
     path: str = ""
+    if_none_match: str = ""  # the header, which is a condition key of S3
 
 
 def identify(environ: Environ) -> Call:
@@ -45,7 +46,7 @@ def identify(environ: Environ) -> Call:
     if content_type.startswith("application/x-www-form-urlencoded"):
         form |= _flat(body.decode("utf-8", "replace"))
     action = form.get("Action") or target.rpartition(".")[2] or _path_action(path) or _rest_action(service, environ)
-    return Call(service, region, action, access_key_id, form, body, path)
+    return Call(service, region, action, access_key_id, form, body, path, str(environ.get("HTTP_IF_NONE_MATCH", "")))
 
 
 def _credential(environ: Environ) -> tuple[str, str, str]:

@@ -36,15 +36,35 @@ def literal(text: str) -> str:
     return "".join(f"${{{character}}}" if character in "*?$" else character for character in text)
 
 
-def grant_cache(role: iam.Role, uri: str, key: kms.IKey | None) -> None:
-    """The nodes' root keeps the jobs' environments there; jobs keep their own packages below, and reach only those."""
+ONCE = ({"Null": {"s3:if-none-match": "false"}}, {"Bool": {"s3:ObjectCreationOperation": "false"}})
+"""Conditions of s3:PutObject: for a new object, which S3 refuses if there is one of that name; and for its parts, which
+are no object yet. They are those of the S3 user guide:
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html"""
+
+
+def grant_environments(role: iam.Role, uri: str, key: kms.IKey | None) -> None:
+    """The nodes' root keeps the jobs' environments there. Other clusters' root unpacks them, so no node may replace
+    what another one has stored."""
+    archives = [s3_arn(role, objects(S3Uri.of(uri))[-1])]
+    roles.allow(role, ["s3:GetObject", "s3:AbortMultipartUpload"], archives)
+    for condition in ONCE:
+        roles.allow(role, ["s3:PutObject"], archives, condition)
+    _list_cache(role, S3Uri.of(uri))
+    grant_objects(role, key, write=True)
+
+
+def grant_packages(role: iam.Role, uri: str, key: kms.IKey | None) -> None:
+    """Jobs keep their own packages below the environments, and reach only those."""
     cache = S3Uri.of(uri)
-    folder = objects(cache)[-1]
     actions = ["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"]
-    roles.allow(role, actions, [s3_arn(role, folder)])
+    roles.allow(role, actions, [s3_arn(role, objects(cache)[-1])])
+    _list_cache(role, cache)
+    grant_objects(role, key, write=True)
+
+
+def _list_cache(role: iam.Role, cache: S3Uri) -> None:
     listing = {"StringLike": {"s3:prefix": [listed(cache)]}}
     roles.allow(role, ["s3:ListBucket"], [s3_arn(role, cache.bucket)], listing)
-    grant_objects(role, key, write=True)
 
 
 class JobRole(Construct):
@@ -66,7 +86,7 @@ class JobRole(Construct):
         )
         self._grant(context.config.s3_access, context.key)
         if cache := context.config.packages_cache:
-            grant_cache(self.role, cache, context.key)
+            grant_packages(self.role, cache, context.key)
         for each in nodes:
             roles.allow(each, ["sts:AssumeRole"], [self.role.role_arn])
         tag(self, context, "/jobs")

@@ -2,7 +2,7 @@
 
 usage: environment_cache has|get|put s3://BUCKET/KEY
 
-`get` writes to stdout, `put` reads stdin; `has` exits with code 1 for no.
+`get` writes to stdout, `put` reads stdin, and fails if the object exists; `has` exits with code 1 for no.
 """
 
 from __future__ import annotations
@@ -35,8 +35,16 @@ def put(s3: Any, uri: str) -> None:
     from boto3.s3.transfer import TransferConfig
 
     bucket, key = bucket_and_key(uri)
+    for creation in ("PutObject", "CompleteMultipartUpload"):
+        s3.meta.events.register(f"before-sign.s3.{creation}", _only_if_there_is_none)
     config = TransferConfig(multipart_chunksize=PART_BYTES, multipart_threshold=PART_BYTES, max_concurrency=4)
     s3.upload_fileobj(sys.stdin.buffer, bucket, key, Config=config)
+
+
+def _only_if_there_is_none(request: Any, **_: object) -> None:
+    """Nodes may add archives and not replace them (stacks/storage/s3_access.py). Ubuntu 24.04's botocore 1.34 has no
+    argument for the header."""
+    request.headers["If-None-Match"] = "*"
 
 
 def main(verb: str, uri: str) -> int:

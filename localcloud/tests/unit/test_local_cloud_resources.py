@@ -59,6 +59,18 @@ def test_checks(made: Call, expected: list[tuple[str, str]]) -> None:
     assert [(check.action, check.resource) for check in checks(made, {})] == expected
 
 
+@pytest.mark.parametrize(
+    ("action", "header", "creates"),
+    [("PutObject", "", "true"), ("CompleteMultipartUpload", "*", "true"), ("CopyObject", "", "true"),
+     ("CreateMultipartUpload", "", "false"), ("UploadPart", "", "false")],
+)  # fmt: skip
+def test_keys_of_writes_to_s3(action: str, header: str, creates: str) -> None:
+    """S3 user guide, "Enforce conditional writes": a policy can ask for the header where an object is created."""
+    (check,) = checks(Call("s3", "us-east-1", action, "ASIA1", path="/b/k", if_none_match=header), {})
+    condition = {"s3:if-none-match": (header,)} if header else {}
+    assert check.keys == {"s3:ObjectCreationOperation": (creates,), **condition}
+
+
 RECORDS = b"""<ChangeResourceRecordSetsRequest><ChangeBatch><Changes>
 <Change><Action>UPSERT</Action><ResourceRecordSet><Name>Train-1.gpucluster.internal.</Name><Type>A</Type>
 </ResourceRecordSet></Change><Change><Action>UPSERT</Action><ResourceRecordSet><Name>train-2.gpucluster.internal</Name>

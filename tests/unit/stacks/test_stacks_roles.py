@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from stacks.storage.s3_access import ONCE
+
 Template = dict[str, Any]
 
 WITHOUT_SCOPE = {
@@ -255,9 +257,13 @@ def test_records_of_nodes_and_of_the_zone_itself_are_changed(template: Template)
 
 def test_compute_nodes_keep_environments_below_their_prefix_alone(template_of: Callable[[str], Template]) -> None:
     kept = template_of(ALONE + "software: {cache: s3://bucket/our/envs/}\n")
-    statement = one(kept, "ComputeRole", "s3:PutObject")
-    assert actions(statement) == {"s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"}
-    assert resources(statement) == ["arn:${AWS::Partition}:s3:::bucket/our/envs/*"]
+    archives = ["arn:${AWS::Partition}:s3:::bucket/our/envs/*"]
+    reading = one(kept, "ComputeRole", "s3:AbortMultipartUpload")
+    assert actions(reading) == {"s3:GetObject", "s3:AbortMultipartUpload"} and resources(reading) == archives
+    # what other clusters restore as root, no node replaces: tests/cloud/test_environment_cache.py
+    for written, condition in zip(allowing(kept, "ComputeRole", "s3:PutObject"), ONCE, strict=True):
+        assert (actions(written), resources(written)) == ({"s3:PutObject"}, archives)
+        assert written["Condition"] == condition
     listing = one(kept, "ComputeRole", "s3:ListBucket")
     assert listing["Condition"] == {"StringLike": {"s3:prefix": ["our/envs/*"]}}
     assert not allowing(kept, "HeadRole", "s3:PutObject")
