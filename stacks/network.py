@@ -9,14 +9,14 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_route53 as route53
 from constructs import Construct
 
+from gpucluster import ports
 from gpucluster.config import ClusterConfig
 from stacks.endpoints import Endpoints
 
-SLURM = ec2.Port.tcp_range(6817, 6819)
+SLURM = ec2.Port.tcp_range(ports.SLURMCTLD, ports.SLURMDBD)
 NFS = ec2.Port.tcp(2049)
 SSH = ec2.Port.tcp(22)
-SRUN = ec2.Port.tcp_range(61000, 64999)
-"""SrunPortRange of templates/slurm/slurm.conf.j2."""
+SRUN = ec2.Port.tcp_range(*ports.SRUN)
 EVERYTHING = ec2.Port.all_traffic()
 ANYWHERE = ("0.0.0.0/1", "128.0.0.0/1")
 """All of IPv4, as two halves. CloudFormation removes the rule 0.0.0.0/0, which EC2 gives each new group, as soon as an

@@ -8,6 +8,17 @@ LimitNOFILE=131072
 EOF
 }
 
+# low_port UNIT: the daemon takes its port as the user slurm (controller.c: _open_ports after _become_slurm_user), and it is one of
+# root's (gpucluster/ports.py).
+low_port() {
+    put_file "/etc/systemd/system/$1.service.d/gpucluster-port.conf" 0644 root:root <<'EOF'
+[Service]
+User=slurm
+Group=slurm
+AmbientCapabilities=CAP_NET_BIND_SERVICE
+EOF
+}
+
 # starts_again UNIT: systemd restarts the daemon whenever it ends, and never gives up, because without slurmctld nothing terminates
 # idle nodes, which cost money. Most units of the distributions give up, or never restart. Not on-failure: a daemon that ends with exit
 # code 0 or by SIGTERM would stay dead. `systemctl stop` still stops it (systemd.service(5)). A job's steps survive slurmd, and the

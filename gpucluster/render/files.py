@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from jinja2 import Template
 
-from gpucluster import account, shipped
+from gpucluster import account, ports, shipped
 from gpucluster.config import ClusterConfig
 from gpucluster.config.models import JOB_CREDENTIALS_URL, Budget
 from gpucluster.config.storage import BeegfsRam
@@ -199,6 +199,7 @@ def _node_values(config: ClusterConfig) -> dict[str, str]:
         "job_user": JOB_USER,
         "accounting": config.accounting,
         "home_on": config.home.type,
+        "slurmctld_port": str(ports.SLURMCTLD),
         "data": config.state_folder,
         "job_credentials": JOB_CREDENTIALS_URL if config.jobs_have_role else "",
     }
@@ -246,6 +247,9 @@ def slurm(layout: Layout) -> dict[str, str]:
     staged = bool(config.lustre)
     values = {
         **_node_values(config),
+        "slurmd_port": ports.SLURMD,
+        "slurmdbd_port": ports.SLURMDBD,
+        "srun_ports": "{}-{}".format(*ports.SRUN),
         "partitions": partitions,
         "containers": config.software.containers,
         "staging": staged,

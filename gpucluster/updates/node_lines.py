@@ -2,7 +2,8 @@
 
 Another version may write another line for the same cluster file. slurmctld ends the running jobs of a node whose number
 of cores has changed (Slurm 23.11 and 24.11, read_config.c: "Aborting … due to change in socket/core configuration of
-allocated nodes"), so the partition's nodes must be terminated first.
+allocated nodes"), so the partition's nodes must be terminated first. A node that runs also keeps the ports with which
+it started, and the controller's.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from gpucluster import render
 from gpucluster.config.outcome import Difference, Drain, Outcome, drain
 from gpucluster.layout import Layout
 
-_TOPOLOGY = re.compile(r" Sockets=\d+ CoresPerSocket=\d+ ThreadsPerCore=\d+")
+_NEWER = re.compile(r" Sockets=\d+ CoresPerSocket=\d+ ThreadsPerCore=\d+| Port=\d+")
 _LINE = re.compile(r"NodeName=(\S+)-(?:\d+|\[[\d-]+\]) (.+) State=CLOUD")
 
 NodeLines = Mapping[str, str]
@@ -28,7 +29,7 @@ def node_lines(layout: Layout) -> dict[str, str]:
 
 def without_topology(layout: Layout) -> dict[str, str]:
     """The lines of the versions whose records have none."""
-    return {name: _TOPOLOGY.sub("", line) for name, line in node_lines(layout).items()}
+    return {name: _NEWER.sub("", line) for name, line in node_lines(layout).items()}
 
 
 def rewritten(deployed: NodeLines, old: Layout, new: Layout) -> Iterator[tuple[Difference, Outcome]]:

@@ -14,7 +14,7 @@ from localcloud.tests.patience import wait_for
 
 PROGRAM = Path(__file__).resolve().parents[2] / "bootstrap/programs/bin/follow-head"
 NODE, OLD, NEW = "10.9.0.1", "10.9.0.2", "10.9.0.3"
-SLURM, OTHER = 6817, 7000
+SLURM, OTHER = 297, 7000
 SERVER = f"""
 import selectors, socket
 ready = selectors.DefaultSelector()
@@ -74,6 +74,7 @@ def test_only_slurms_ports_at_the_old_address_lead_to_the_new_head(spaces: tuple
         script,
         "x",
         "head",
+        str(SLURM),
     ]
     serve = ["ip", "netns", "exec", head, sys.executable, "-c", SERVER]
     with subprocess.Popen(serve) as server, subprocess.Popen(follow) as follower:

@@ -22,7 +22,7 @@ After=munge.service home.mount nvidia-persistenced.service nvidia-fabricmanager.
 # It creates the device files that gres.conf names; before the first use of a GPU they may not exist.
 ExecStartPre=-/usr/bin/nvidia-smi --list-gpus
 ExecStart=
-ExecStart=$command --conf-server head.$ZONE -N $(hostname)$(slurmd_instance)
+ExecStart=$command --conf-server head.$ZONE:$SLURMCTLD_PORT -N $(hostname)$(slurmd_instance)
 Delegate=yes
 RuntimeDirectory=slurm
 EOF

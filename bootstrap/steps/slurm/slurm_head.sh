@@ -12,11 +12,12 @@ step_slurm_head() {
     power_programs
     put_staging
     slurm_limits slurmctld
+    low_port slurmctld
     starts_again slurmctld
     needs_home slurmctld
     running=$(systemctl is-active slurmctld || true)
     service_up slurmctld $etc/{slurm,gres,image,cgroup,plugstack}.conf $etc/burst_buffer.{conf,lua} /etc/munge/munge.key \
-        /etc/systemd/system/slurmctld.service.d/gpucluster-{limits,restart,staging}.conf
+        /etc/systemd/system/slurmctld.service.d/gpucluster-{limits,port,restart,staging}.conf
     # Running nodes get new files only by a reconfiguration.
     if [ "$running $RESTARTED" = "active yes" ]; then reconfigure || reconfigure; fi
 }

@@ -8,8 +8,9 @@ step_slurmdbd() {
     put_directory /var/log/slurm 0755 slurm:slurm
     text=$(slurmdbd_conf)
     put_file "$conf" 0600 slurm:slurm <<<"$text"
+    low_port slurmdbd
     starts_again slurmdbd
-    service_up slurmdbd "$conf" /etc/munge/munge.key /etc/systemd/system/slurmdbd.service.d/gpucluster-restart.conf
+    service_up slurmdbd "$conf" /etc/munge/munge.key /etc/systemd/system/slurmdbd.service.d/gpucluster-{port,restart}.conf
 }
 
 # slurmdbd_conf: the bundle's file, with values that exist only after the deployment.

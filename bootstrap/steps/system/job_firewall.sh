@@ -22,7 +22,7 @@ step_job_firewall() {
 # compute node only a server of a user who has a job there: anybody else who listens on the port of a job, before its program does,
 # would get what the job's other ranks send. No job runs on the head node, and users' own programs listen on localhost there
 # (gpucluster forward).
-# Ports below 1024 belong to root's services, 6817 to 6819 are Slurm's, and 9911 has the jobs' credentials. On the head node, srun
+# Ports below 1024 belong to root's services, Slurm's with them (gpucluster/ports.py), and 9911 has the jobs' credentials. On the head node, srun
 # listens on the ports of SrunPortRange, where slurmstepd may answer it with the user's uid (_drop_privileges in Slurm's mgr.c).
 # A node needs no IPv6: its name leads to an IPv4 address.
 job_firewall_rules() {
@@ -42,7 +42,7 @@ table inet gpucluster_jobs {
     chain user {
         $first
         tcp flags & (syn | ack) != syn accept
-        meta l4proto { tcp, udp } th dport { 1-1023, 6817-6819 } accept
+        meta l4proto { tcp, udp } th dport 1-1023 accept
         oifname "lo" tcp dport 9911 accept
         oifname "lo" meta skuid @here accept
         oifname "lo" reject

@@ -28,12 +28,14 @@ def follow(folder: Path, *answers: str, mounts: str = "") -> list[str]:
     assert "/proc/self/mounts" in script
     script = script.replace("/proc/self/mounts", f"{folder}/mounts")
     environment = {"PATH": f"{folder}:{os.environ['PATH']}"}
-    subprocess.run(["bash", "-c", script, "follow-head", "head.c.internal"], env=environment, check=False, timeout=60)
+    subprocess.run(
+        ["bash", "-c", script, "follow-head", "head.c.internal", "297"], env=environment, check=False, timeout=60
+    )
     return [path.read_text() for path in sorted(folder.glob("loaded.*"))]
 
 
 def rules(table: str) -> list[tuple[str, str]]:
-    return re.findall(r"ip daddr (\S+) tcp dport \{ 2049, 6817 \} dnat to (\S+)", table)
+    return re.findall(r"ip daddr (\S+) tcp dport \{ 2049, 297 \} dnat to (\S+)", table)
 
 
 @pytest.mark.parametrize(

@@ -341,6 +341,16 @@ def test_a_record_without_node_lines_is_of_a_version_that_wrote_cpus_alone() -> 
     assert {change.effect for change in found} == {Effect.DRAIN}
 
 
+def test_nodes_whose_slurm_has_ports_of_users_are_replaced() -> None:
+    """Versions until November 2026: slurmd on 6818, and slurmctld on 6817, which the lines do not name."""
+    now = record_of_former_version(SMALL, {}).node_lines
+    lines = {name: line.replace(" Port=298", "") for name, line in now.items()}
+    assert dict(now) != lines
+    found = changes_since(record_of_former_version(SMALL, lines), SMALL)
+    assert {change.effect for change in found} == {Effect.DRAIN}
+    assert updates.drains(found, config.loads(SMALL)) == dict.fromkeys(lines, 0)
+
+
 def test_partitions_that_are_new_or_removed_have_no_former_node_line() -> None:
     deployed = record_of_former_version(WITH_SERVERS, None)
     other = SMALL.replace("name: cpu", "name: other")

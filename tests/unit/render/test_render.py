@@ -121,7 +121,7 @@ def test_everything_that_roles_name_is_in_the_bundle() -> None:
 def test_nodes_have_the_minimum_of_their_types() -> None:
     conf = bundle("  - {name: train, instance_types: [g5.48xlarge, p4d.24xlarge], max_nodes: 3}")["slurm/slurm.conf"]
     topology = "Sockets=1 CoresPerSocket=48 ThreadsPerCore=2"
-    line = f"NodeName=train-[1-3] CPUs=96 {topology} RealMemory=747110 Gres=gpu:8 State=CLOUD"
+    line = f"NodeName=train-[1-3] CPUs=96 {topology} Port=298 RealMemory=747110 Gres=gpu:8 State=CLOUD"
     assert lines(conf, "NodeName=") == [line]
 
 

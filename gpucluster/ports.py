@@ -1,0 +1,14 @@
+"""The ports of the services that all share.
+
+Those below 1024 belong to root: while a service restarts, no user can take its port and stop it, or answer in its
+place. IANA has assigned none of 288 to 307. Programs that take any free port of root's begin at 512 (bindresvport(3)).
+"""
+
+from __future__ import annotations
+
+SLURMCTLD = 297
+SLURMD = 298
+SLURMDBD = 299
+"""Slurm's own 6817 to 6819 are free for everybody. The daemons do not start while a user has them."""
+SRUN = (61000, 64999)
+"""The first and the last of SrunPortRange, which srun takes as its user."""
