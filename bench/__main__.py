@@ -1,4 +1,4 @@
-"""`python -m bench [--runs N] [--epochs N...] [--nodes N...] [FIGURE...]`: a table for people, then one JSON line."""
+"""`python -m bench [--runs N] [--epochs N...] [FIGURE...]`: a table for people, then one JSON line."""
 
 from __future__ import annotations
 
@@ -10,43 +10,21 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench import (
-    boots,
-    commands,
-    crowds,
-    environments,
-    first_line,
-    jobs,
-    listing,
-    partitions,
-    resume,
-    script,
-    shards,
-    slurmctld,
-    sweeps,
-    synthesis,
-)
+from bench import commands, jobs, partitions, resume, script, shards, synthesis
 from bench.figures import Figure, table
 
 ROOT = Path(__file__).parents[1]
 GROUPS = {
     "commands": commands.figures,
-    "listing": listing.figures,
     "script": script.figures,
-    "sweeps": sweeps.figures,
     "synthesis": synthesis.figures,
     "partitions": partitions.figures,
     "shards": shards.figures,
     "jobs": jobs.figures,
-    "boots": boots.figures,
-    "first_line": first_line.figures,
-    "environments": environments.figures,
-    "crowds": crowds.figures,
     "resume": resume.figures,
-    "slurmctld": slurmctld.figures,
 }
-NEED_A_CLUSTER = ("jobs", "boots", "first_line", "environments", "crowds", "resume", "slurmctld")
-"""Run where they are named: `jobs` on a cluster that is up, the others in a local cloud that they start."""
+NEED_A_CLUSTER = ("jobs", "resume")
+"""Run where they are named: `jobs` on a cluster that is up, `resume` in a local cloud that it starts."""
 SLOW = ("synthesis", "partitions", "shards", *NEED_A_CLUSTER)
 
 
@@ -65,8 +43,6 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=9, metavar="N", help=runs)
     epochs = f"for jobs: numbers of epochs to train (default: {' '.join(map(str, jobs.EPOCHS))})"
     parser.add_argument("--epochs", type=int, nargs="+", default=jobs.EPOCHS, metavar="N", help=epochs)
-    nodes = f"for crowds: numbers of nodes that boot at once (default: {' '.join(map(str, crowds.SIZES))})"
-    parser.add_argument("--nodes", type=int, nargs="+", default=crowds.SIZES, metavar="N", help=nodes)
     arguments = parser.parse_args()
     unknown = set(arguments.groups) - set(GROUPS)
     if unknown:
@@ -76,7 +52,6 @@ def main() -> int:
     groups: dict[str, Callable[..., list[Figure]]] = {
         **GROUPS,
         "jobs": partial(jobs.figures, epochs=arguments.epochs),
-        "crowds": partial(crowds.figures, sizes=arguments.nodes),
     }
     figures: list[Figure] = []
     for name in arguments.groups or [name for name in GROUPS if name not in NEED_A_CLUSTER]:

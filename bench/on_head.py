@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
 import urllib.request
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 
 BIN = Path("/opt/gpucluster/bin")
@@ -196,79 +194,5 @@ def client():
     return boto3.client("ec2", region_name="us-east-1")
 
 
-# --- slurmctld ---
-
-
-def slurmctld(settings: dict) -> None:
-    """Submits and lists jobs for a while with our programs, and for a while with our programs stopped, in turn. Nothing
-    boots: the launched nodes stay in POWERING_UP, and PrologSlurmctld waits for them all the time."""
-    began = time.time()
-    start_slurm(settings["zone"], {})
-    daemons = [daemon(name) for name in ("power.reconcile", "watch.publish")]
-    for _ in range(settings["launching"]):
-        said("sbatch", "--exclusive", f"--nodes={settings['nodes_of_job']}", "--wrap=true")
-    # One call names the nodes of a job. Then reconcile sets each instance's name in EC2's console, one in a call.
-    wanted = settings["launching"] * (1 + settings["nodes_of_job"])
-    wait(lambda: sum(each["action"] == "CreateTags" for each in asked_since(began)) >= wanted, 300)
-    wait(lambda: not processes("power.resume"), 60)
-    hold = ["sbatch", "--hold", "--wrap=true"]
-    found = {"sbatch": in_turn(hold, settings), "squeue": in_turn(["squeue"], settings)}
-    found["queued"] = len(said("squeue", "--noheader").splitlines())
-    if any(each.poll() is not None for each in daemons):
-        raise RuntimeError(f"a program of ours has ended: {LOG.read_text()[-3000:]}")
-    terminate(instances())
-    print(json.dumps(found))
-
-
-def in_turn(argv: list[str], settings: dict) -> dict[str, list]:
-    """Runs a command again and again. Returns for each turn: how often in a second, slurmctld's CPU time for one,
-    and our programs' CPU time in a second."""
-    found: dict[str, list] = {"ours": [], "bare": []}
-    for number in range(2 * settings["turns"]):
-        who = "bare" if number % 4 in (1, 2) else "ours"
-        signal_ours(signal.SIGSTOP if who == "bare" else signal.SIGCONT)
-        count, began, of_slurm, of_ours = 0, time.monotonic(), cpu_s("slurmctld"), cpu_s("gpucluster")
-        while time.monotonic() < began + settings["seconds"]:
-            subprocess.run(argv, stdout=subprocess.DEVNULL, check=True)
-            count += 1
-        seconds = time.monotonic() - began
-        ours_s = cpu_s("gpucluster") - of_ours
-        found[who].append([count / seconds, (cpu_s("slurmctld") - of_slurm) / count, ours_s / seconds])
-    signal_ours(signal.SIGCONT)
-    return found
-
-
-def daemon(module: str) -> subprocess.Popen:
-    with LOG.open("a") as log:
-        return subprocess.Popen([BIN / "node-program", module], stdout=log, stderr=log)
-
-
-def processes(word: str) -> list[Path]:
-    """Those with the word in their command; not this one, and no threads."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            words = (path / "cmdline").read_bytes().split(b"\0")
-            if int(path.name) != os.getpid() and any(word.encode() in each for each in words):
-                found.append(path)
-    return found
-
-
-def signal_ours(number: int) -> None:
-    for path in processes("gpucluster"):
-        with suppress(OSError):
-            os.kill(int(path.name), number)
-
-
-def cpu_s(word: str) -> float:
-    """Of the processes and of their children that have ended."""
-    found = 0.0
-    for path in processes(word):
-        with suppress(OSError):
-            words = (path / "stat").read_text().rpartition(")")[2].split()
-            found += sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
-    return found
-
-
 if __name__ == "__main__":
-    {"resume": resume, "slurmctld": slurmctld, "one": one}[sys.argv[1]](json.loads(sys.argv[2]))
+    {"resume": resume, "one": one}[sys.argv[1]](json.loads(sys.argv[2]))

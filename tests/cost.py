@@ -1,7 +1,7 @@
 """A pytest plugin that prints each tier's cost at the end of a run.
 
 CPU seconds are those of the test process and of processes that it started and waited for, so a busy machine hardly
-changes them. They do not contain local clouds and their nodes; `python -m bench tiers` counts those too.
+changes them. They do not contain local clouds and their nodes; `python -m bench.tiers` counts those too.
 """
 
 from __future__ import annotations
