@@ -6,11 +6,9 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import aws_cdk as cdk
 from aws_cdk import aws_secretsmanager as secretsmanager
-from constructs import Construct, IDependable
+from constructs import Construct
 
 from gpucluster import render, updates
 from gpucluster.baking import pins
@@ -22,7 +20,7 @@ from stacks.acknowledged import acknowledge, rows
 from stacks.bundle import Bundle, Parameters
 from stacks.context import Context
 from stacks.head import HeadNode, generation
-from stacks.images import image_id, machine_image
+from stacks.images import image_id
 from stacks.monitoring import Monitoring
 from stacks.network import Network
 from stacks.partitions import Partitions
@@ -79,7 +77,16 @@ class GpuCluster(cdk.Stack):
         needs = [self.munge_key, self.compute_role, self.storage, *accounts, self.monitoring.logs]
         self.bundle.announce_to_nodes(self.parameters, *needs)
         self.bundle.announce(self.parameters, self.network, self.head_role, self.home, *needs)
-        self.head = self._head(needs)
+        self.head = HeadNode(
+            self,
+            "Head",
+            context=context,
+            home=self.home,
+            generation=self.head_generation,
+            replacements=self.replacements,
+            after=needs,
+            topic_arn=self.monitoring.topic_arn,
+        )
         self._budget(context)
         self.monitoring.watch_from(self.bundle.wait_until_live(self.head, self.parameters))
         self.ssh_host = self._ssh_load_balancer()
@@ -137,25 +144,6 @@ class GpuCluster(cdk.Stack):
             encryption_key=self.key,
             generate_secret_string=secretsmanager.SecretStringGenerator(password_length=128, exclude_punctuation=True),
             removal_policy=cdk.RemovalPolicy.DESTROY,
-        )
-
-    def _head(self, needs: Sequence[IDependable]) -> HeadNode:
-        return HeadNode(
-            self,
-            "Head",
-            cluster=self._config.name,
-            instance_type=self._config.head_node.instance_type,
-            image=machine_image(self.layout.head_image, region=self._config.region),
-            user_data=render.user_data(self._config, "head"),
-            network=self.network,
-            role=self.head_role,
-            home=self.home,
-            generation=self.head_generation,
-            replacements=self.replacements,
-            termination_protection=self._config.head_node.termination_protection,
-            key=self.key,
-            topic_arn=self.monitoring.topic_arn,
-            after=[self.parameters, *needs],
         )
 
     def _ssh_load_balancer(self) -> str | None:

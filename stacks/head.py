@@ -8,14 +8,14 @@ from hashlib import sha256
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 from aws_cdk import aws_route53 as route53
 from constructs import Construct, IDependable
 
+from gpucluster import render
 from gpucluster.config.checks.online.images import ROOT_VOLUME_GIB
 from gpucluster.hardware.instances import INSTANCE_TYPES
-from stacks.images import root_device
+from stacks.context import Context
+from stacks.images import machine_image, root_device
 from stacks.network import Network
 from stacks.storage.home import HomeVolume
 
@@ -36,31 +36,26 @@ class HeadNode(Construct):
         scope: Construct,
         id_: str,
         *,
-        cluster: str,
-        instance_type: str,
-        image: ec2.IMachineImage,
-        user_data: str,
-        network: Network,
-        role: iam.Role,
+        context: Context,
         home: HomeVolume,
         generation: str,
         replacements: int,
-        termination_protection: bool,
         after: Sequence[IDependable],
-        key: kms.IKey | None = None,
         topic_arn: str | None = None,
     ) -> None:
         """`replacements`: how often it was replaced without another reason. `topic_arn`: notified when the head node is
         recovered or rebooted."""
         super().__init__(scope, id_)
         self._topic_arn = topic_arn
+        config, network, role = context.config, context.network, context.head_role
+        instance_type = config.head_node.instance_type
         self.instance = ec2.Instance(
             self,
             "Instance",
-            instance_name=f"{cluster}-head",
+            instance_name=f"{config.name}-head",
             instance_type=ec2.InstanceType(instance_type),
-            machine_image=image,
-            user_data=ec2.UserData.custom(user_data),
+            machine_image=machine_image(context.layout.head_image, region=config.region),
+            user_data=ec2.UserData.custom(render.user_data(config, "head")),
             vpc=network.vpc,
             vpc_subnets=ec2.SubnetSelection(subnets=[network.subnet]),
             security_group=network.head,
@@ -69,8 +64,8 @@ class HeadNode(Construct):
             role=role,
             http_tokens=ec2.HttpTokens.REQUIRED,
             http_put_response_hop_limit=1,
-            disable_api_termination=termination_protection,
-            block_devices=[root_device(key)],
+            disable_api_termination=config.head_node.termination_protection,
+            block_devices=[root_device(context.key)],
             # The budget counts costs with the cluster's tag.
             propagate_tags_to_volume_on_creation=True,
         )
@@ -78,13 +73,13 @@ class HeadNode(Construct):
             # CloudFormation creates what has a new logical id, then deletes what had the old one. That works even if
             # the old instance was terminated; every other change of a terminated instance fails.
             self.instance.instance.override_logical_id(f"Head{replacements}")
-        tags = {"gpucluster:cluster": cluster, "gpucluster:role": "head", "gpucluster:generation": generation}
+        tags = {"gpucluster:cluster": config.name, "gpucluster:role": "head", "gpucluster:generation": generation}
         tagged = cdk.Tags.of(self.instance)
         for tag, value in tags.items():
             tagged.add(tag, value)
         # The head node needs the same resources to shut down as to boot: it then terminates its nodes. CloudFormation
         # deletes in reverse order, so the network, the policies and the zone still exist then.
-        self.instance.node.add_dependency(network, role, home, *after)
+        self.instance.node.add_dependency(network, role, home, context.parameters, *after)
         self.record = self._record(network)
         # CloudWatch refuses the alarm for an instance that EC2 cannot recover (cloud-custodian issue 2935).
         remedy = "recover" if INSTANCE_TYPES[instance_type].recovered_by_alarm else None
