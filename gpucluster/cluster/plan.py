@@ -26,12 +26,14 @@ class Line:
     purchase: str
     usd_per_node_hour: float | None
     """The on-demand price, which spot capacity never exceeds. 0 in a Capacity Block, which is paid in advance."""
+    usd_per_first_hour: float | None
+    """Of a node of the first type, which is launched while EC2 has it."""
     price_region: str = prices.REFERENCE
     """Of the price; not the cluster's where no price is known there."""
 
     @property
     def usd_per_hour_min(self) -> float | None:
-        return None if self.usd_per_node_hour is None else self.usd_per_node_hour * self.min_nodes
+        return None if self.usd_per_first_hour is None else self.usd_per_first_hour * self.min_nodes
 
     @property
     def usd_per_hour_max(self) -> float | None:
@@ -57,6 +59,7 @@ def _line(
 ) -> Line:
     known = [price for each in types if (price := prices.of(each.name, region))]
     highest = max(known) if len(known) == len(types) else None
+    paid = purchase != "capacity-block"
     return Line(
         name=name,
         instance_types=tuple(instance_type.name for instance_type in types),
@@ -64,8 +67,9 @@ def _line(
         max_nodes=max_nodes,
         gpus=types[0].gpus * max_nodes,
         purchase=purchase,
-        usd_per_node_hour=0.0 if purchase == "capacity-block" else highest.usd if highest else None,
-        price_region=highest.region if highest and purchase != "capacity-block" else region,
+        usd_per_node_hour=0.0 if not paid else highest.usd if highest else None,
+        usd_per_first_hour=0.0 if not paid else known[0].usd if highest else None,
+        price_region=highest.region if highest and paid else region,
     )
 
 

@@ -28,6 +28,9 @@ def tell_price(old: ClusterConfig | None, new: ClusterConfig, *, ask: bool) -> N
         raise UsageError("nothing was started", "answer y, or give --yes")
 
 
+NO_LIMIT = "; it has no time limit: --time 4:00:00 sets one"
+
+
 def sentence(config: ClusterConfig, bill: Bill) -> str:
     prices = f"{bill.where_and_when}; not included: {bill.not_included}"
     if bill.usd_per_hour_min is None or bill.usd_per_hour_max is None:
@@ -47,7 +50,7 @@ def of_job(layout: Layout, spec: JobSpec, server_nodes: int) -> str | None:
         return None
     an_hour = line.usd_per_node_hour * spec.nodes
     an_hour += (servers.usd_per_node_hour or 0.0) * server_nodes if servers else 0.0
-    whole = f", ${an_hour * seconds_of(spec.time) / 3600:.2f} within its time limit" if spec.time else ""
+    whole = f", ${an_hour * seconds_of(spec.time) / 3600:.2f} within its time limit" if spec.time else NO_LIMIT
     types = [*line.instance_types, *(servers.instance_types if servers and server_nodes else ())]
     return f"price: at most ${an_hour:.2f} an hour while it runs{whole} ({where_and_when(layout.config.region, types)})"
 

@@ -36,10 +36,10 @@ def cluster_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_prices_are_those_of_the_dearest_type() -> None:
+def test_prices_are_those_of_the_first_type_always_and_of_the_dearest_at_most() -> None:
     head, train = plan.lines(expand(config.loads(CLUSTER)))
     assert (head.usd_per_hour_min, head.usd_per_hour_max) == (0.096, 0.096)
-    assert (train.usd_per_hour_min, train.usd_per_hour_max) == (27.44705, pytest.approx(8 * 27.44705))
+    assert (train.usd_per_hour_min, train.usd_per_hour_max) == (21.957642, pytest.approx(8 * 27.44705))
     assert (train.min_nodes, train.max_nodes, train.gpus) == (1, 8, 64)
 
 
@@ -115,7 +115,7 @@ def test_up_asks_before_more_money_is_spent(
     with pytest.raises(UsageError, match="nothing was started"):
         money.tell_price(None, new, ask=True)
     assert asked == ["Start it?"]
-    assert "price: $27.60 an hour while GpuCluster exists, at most $219.73" in capsys.readouterr().err
+    assert "price: $22.11 an hour while GpuCluster exists, at most $219.73" in capsys.readouterr().err
     smaller = config.loads(CLUSTER.replace("min_nodes: 1", "min_nodes: 0"))
     money.tell_price(new, smaller, ask=True)  # cheaper: the price is shown, and nobody is asked
     money.tell_price(new, new, ask=True)
@@ -128,6 +128,10 @@ def test_a_job_has_a_price_by_the_hour_and_an_upper_bound_within_its_time() -> N
     spec = JobSpec(command=("true",), partition="train", nodes=2, time="1:30:00")
     price = money.of_job(expand(config.loads(CLUSTER)), spec, 0) or ""
     assert price.startswith("price: at most $54.89 an hour while it runs, $82.34 within its time limit")
+    price = money.of_job(expand(config.loads(CLUSTER)), JobSpec(command=("true",), partition="train", nodes=2), 0) or ""
+    assert price.startswith(
+        "price: at most $54.89 an hour while it runs; it has no time limit: --time 4:00:00 sets one"
+    )
     block = "purchase: capacity-block, reservation_id: cr-0123456789abcdef0, placement_group: none"
     paid = CLUSTER.replace("min_nodes: 1", f"min_nodes: 1, {block}")
     assert money.of_job(expand(config.loads(paid.replace(", p4de.24xlarge", ""))), spec, 0) is None
@@ -137,7 +141,7 @@ def test_plan_without_aws(cluster_file: Path, capsys: pytest.CaptureFixture[str]
     assert main(["-c", str(cluster_file), "plan"]) == 0
     shown = capsys.readouterr()
     assert (
-        "us-east-1d" in shown.out and "27.45 - 219.58" in shown.out and "p4d.24xlarge, else p4de.24xlarge" in shown.out
+        "us-east-1d" in shown.out and "21.96 - 219.58" in shown.out and "p4d.24xlarge, else p4de.24xlarge" in shown.out
     )
     assert "AWS was not called" in shown.err
 
