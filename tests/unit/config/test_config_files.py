@@ -25,7 +25,7 @@ SHIPPED = [
     ROOT / "cluster.yaml",
     *(
         ROOT / "examples" / f"{name}.yaml"
-        for name in ("g5-spot", "no-internet", "p4d-fsx-smddp", "p5-capacity-block", "p3-beegfs-mxnet")
+        for name in ("g5-spot", "no-internet", "p4d-fsx-smddp", "p5-capacity-block", "p5-on-demand", "p3-beegfs-mxnet")
     ),
 ]
 
