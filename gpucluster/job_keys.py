@@ -179,7 +179,8 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
     ),
     "Several jobs and runs": (
         Key("sweep", form="pairs", metavar="NAME=VALUES",
-            help="Run once for each value: lr=0.1,0.01 or seed=1..5; repeatable, for all combinations.",
+            help="Run once for each value: lr=0.1,0.01 or seed=1..5; repeatable, for all combinations. "
+            "Appends --lr=0.1; for Hydra write lr={lr} in the command.",
             meaning="run the command several times, see [Sweeps](#sweeps)", default="once",
             another_run="the command's values"),
         Key("array", flags="-a --array", metavar="INDEXES",

@@ -85,11 +85,19 @@ def _chosen(names: tuple[str, ...], gpus: int | None, efa: bool) -> list[Instanc
             raise UsageError(f"{name!r} is not a known instance type or family", hint)
     return [
         each
-        for each in INSTANCE_TYPES.values()
+        for each in sorted(INSTANCE_TYPES.values(), key=_newest_first)
         if (not names or each.name in names or each.name.partition(".")[0] in names)
         and (gpus is None or each.gpus == gpus)
         and (each.efa_interfaces or not efa)
     ]
+
+
+def _newest_first(each: InstanceType) -> tuple[int, int]:
+    """The table has the families of a kind (P, G) one after another, the oldest first."""
+    families = list(dict.fromkeys(name.partition(".")[0] for name in INSTANCE_TYPES))
+    kinds = list(dict.fromkeys(family[0] for family in families))
+    family = each.name.partition(".")[0]
+    return kinds.index(family[0]), -families.index(family)
 
 
 def _zones(region: str, names: list[str]) -> dict[str, list[str]]:

@@ -153,7 +153,8 @@ def _check_version(line: Line, environment: str) -> None:
         return
     raise UsageError(
         f"{line.place}: {requirement} does not fit: the environment {environment} has {requirement.name} {pinned}",
-        f"require {requirement.name} without a version, and versions of other packages that fit {pinned}",
+        f"require {requirement.name} without a version, and versions of other packages that fit {pinned}; or bring "
+        "your own environment: `python: FOLDER`, a venv or conda environment there, or `container_image: IMAGE`",
     )
 
 

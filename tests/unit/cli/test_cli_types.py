@@ -64,3 +64,11 @@ def test_an_unsupported_type_is_named_as_such(capsys: Captured, name: str, why: 
     assert f"{name}: GpuCluster does not support" in message
     assert why in message
     assert "did you mean" not in message
+
+
+def test_the_newest_gpus_come_first(capsys: Captured) -> None:
+    assert main(["types"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    families = list(dict.fromkeys(name.partition(".")[0] for name in names[1:]))
+    assert families[:9] == ["p6-b300", "p6-b200", "p5en", "p5e", "p5", "p4de", "p4d", "p3dn", "p3"]
+    assert families[9:14] == ["g6e", "gr6", "g6", "g5", "g4dn"]
