@@ -36,6 +36,8 @@ class Key(NamedTuple):
     parts."""
     aliases: str = ""
     """Its names in other tools, which job.yaml and the Python API also accept."""
+    names_paths: bool = False
+    """Its value may name a path on the cluster."""
     in_file: bool = True
     """job.yaml may have it. False: an option of `submit` alone."""
     meaning: str = ""
@@ -84,7 +86,7 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
     "Program": (
         Key("command", form="command", sbatch="input wrap", aliases="run",
             meaning="what every rank runs; on the command line, after `--`", default="required",
-            another_run="it is what runs"),
+            another_run="it is what runs", names_paths=True),
         Key("launcher", metavar="NAME", aliases="type distribution",
             help="What starts the ranks: torchrun, horovodrun, mpirun, srun, smddp, mxnet-ps, tensorflow-ps, "
             "tensorflow-mwms.  [default: torchrun]",
@@ -111,7 +113,7 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             "loader, such as `LD_LIBRARY_PATH`, reach only the ranks' programs and torchrun. Those that Slurm or a "
             "launcher reads or sets, such as `SLURM_JOB_ID` and `RANK`, are refused, except `SLURM_MPI_TYPE` and "
             "`SLURM_CPU_BIND`: with `launcher: srun` they mean `--mpi` and `--cpu-bind`", default="none",
-            another_run="programs read it"),
+            another_run="programs read it", names_paths=True),
         Key("secrets", form="list", metavar="NAME",
             help="Environment variable of your shell for the ranks. No script and no log contains its value; "
             "repeatable.",
@@ -154,11 +156,11 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             help="Run the ranks in this container: a registry's image, or a squashfs file.",
             meaning="image in which the ranks run; requires `software.containers: true`",
             default="the cluster's environment",
-            another_run="the ranks' packages: the image's name, not what is behind a tag"),
+            another_run="the ranks' packages: the image's name, not what is behind a tag", names_paths=True),
         Key("container_mounts", form="list", metavar="FROM:TO[:ro]",
             help="Path to mount into the container; repeatable.",
             meaning="further paths inside the container: `FROM:TO[:ro]`", default="none",
-            another_run="what the program can read"),
+            another_run="what the program can read", names_paths=True),
     ),
     "Data": (
         Key("channels", flags="--channel", form="pairs", metavar="NAME=SOURCE[,shard=…][,mode=…][,unpack=tar]",
@@ -167,7 +169,7 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             meaning="input data and which rank reads which part: `train: /fsx/imagenet`, see "
             "[channels.md](channels.md)", default="none",
             another_run="the program's input: its location, not its content; for a task's output, also the run that "
-            "made it"),
+            "made it", names_paths=True),
         Key("outputs", form="list", metavar="NAME",
             help="Folder that the job writes for other tasks to read; repeatable.",
             meaning="folders that the job writes for other tasks to read: `[shards]`, see [chains.md](chains.md)",
@@ -175,7 +177,7 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
         Key("exports", form="list", metavar="FOLDER",
             help="Lustre folder to export to S3 when the job ends; repeatable.",
             meaning="folders on Lustre that GpuCluster exports to S3 before the job counts as completed",
-            default="none", another_run="where the result is written"),
+            default="none", another_run="where the result is written", names_paths=True),
     ),
     "Several jobs and runs": (
         Key("sweep", form="pairs", metavar="NAME=VALUES",
@@ -259,11 +261,12 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             help="Second place for the job's log on the cluster, with sbatch's patterns: logs/%x-%j.out.",
             sbatch="output",
             meaning="a second place for the log, with sbatch's patterns: `logs/%x-%j.out`, see "
-            "[below](#the-log-in-a-second-place)", default="none", same_run="it is a second place for the log"),
+            "[below](#the-log-in-a-second-place)", default="none", same_run="it is a second place for the log",
+            names_paths=True),
         Key("sbatch_args", form="list", metavar="OPTION", aliases="additional_parameters",
             help="Option to pass on to sbatch, such as --sbatch-args=--nice=100; repeatable.",
             meaning="list of further options of sbatch, such as `[--nice=100]`; options that another key sets are "
-            "refused", default="none", same_run="they decide when and where the job runs"),
+            "refused", default="none", same_run="they decide when and where the job runs", names_paths=True),
     ),
 }  # fmt: skip
 """Title in `submit --help` -> its keys."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from gpucluster import job_keys
 from gpucluster.addresses import within
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.storage import BeegfsRam, FsxLustre
 from gpucluster.job import ram
-from gpucluster.job.spec import JobSpec
+from gpucluster.job.spec import Channel, JobSpec
 
 UNWRITABLE = ("%", "capacity=")
 """Slurm replaces %j and similar anywhere in such a line, and reads sizes of burst buffers from it."""
@@ -46,14 +47,12 @@ def names(text: str, mount: str) -> bool:
 
 def texts(spec: JobSpec) -> Iterator[str]:
     """Whatever of a job may name a path on the cluster."""
-    yield from spec.command
-    yield from spec.env.values()
-    yield from spec.exports
-    yield from spec.container_mounts
-    yield from spec.sbatch_args
-    yield from (channel.source for channel in spec.channels.values())
-    yield spec.container_image or ""
-    yield spec.output or ""
+    return (text for key in job_keys.of_job() if key.names_paths for text in _texts(getattr(spec, key.name)))
+
+
+def _texts(value: object) -> Iterator[str]:
+    each = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
+    return (one.source if isinstance(one, Channel) else str(one) for one in each if one)
 
 
 def loaded(spec: JobSpec, config: ClusterConfig, in_memory: BeegfsRam | None) -> tuple[str, ...]:
