@@ -248,7 +248,7 @@ def _options(request: SbatchRequest) -> Iterator[str]:
     spec = request.spec
     tasks, cpus, mem = request.tasks_per_node, request.cpus_per_task, spec.mem or _all_memory(spec)
     yield from _part(spec, spec.partition, spec.nodes, tasks, cpus, mem, spec.gpus_per_node)
-    yield from slurm_keys.for_workers(spec)
+    yield from slurm_keys.passed_on(spec, "workers")
     if spec.min_nodes:
         yield "--no-kill"
     if spec.signal:
@@ -283,7 +283,7 @@ def _part(
         yield f"--mem={mem}"
     if cpus_per_task:
         yield f"--cpus-per-task={cpus_per_task}"
-    yield from slurm_keys.for_all_parts(spec)
+    yield from slurm_keys.passed_on(spec, "each part")
     if spec.time:
         yield f"--time={spec.time}"
     yield "--requeue" if spec.requeue else "--no-requeue"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 from gpucluster import job_keys
 from gpucluster.config.document import Finding
@@ -19,16 +20,8 @@ from gpucluster.layout import Partition
 _MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}
 
 
-def for_all_parts(spec: JobSpec) -> Iterator[str]:
-    """Options of each part of a heterogeneous job."""
-    return _passed_on(spec, "each part")
-
-
-def for_workers(spec: JobSpec) -> Iterator[str]:
-    return _passed_on(spec, "workers")
-
-
-def _passed_on(spec: JobSpec, part: str) -> Iterator[str]:
+def passed_on(spec: JobSpec, part: Literal["each part", "workers"]) -> Iterator[str]:
+    """Options of each part of a heterogeneous job, or of the first, which has the workers."""
     for key in job_keys.of_job():
         if key.passed_on == part and (value := getattr(spec, key.name)):
             yield f"--{key.sbatch}={value}"
