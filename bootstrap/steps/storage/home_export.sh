@@ -1,4 +1,5 @@
-# The head node exports /home to the VPC, unless it is on EFS. Nodes write their host keys there as root, so root is not squashed.
+# The head node exports /home to the VPC, unless it is on EFS. Nodes write as root below /home/gpucluster (host keys, environments, reports
+# of BeeGFS), so root is not squashed. It would not stop root on a node, who can take every other uid: exports(5), docs/users.md.
 step_home_export() {
     local exports=/etc/exports.d/gpucluster.exports conf=/etc/nfs.conf.d/gpucluster.conf
     if [ "$HOME_ON" = efs ]; then return; fi
