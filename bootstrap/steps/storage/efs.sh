@@ -27,12 +27,15 @@ efs_ready() {
 
 # tunnel_port FILE: the port in the file, or else the next that no other tunnel uses.
 tunnel_port() {
-    local port=20049
+    local port=$FIRST_TUNNEL
     if [ -e "$1" ]; then
         sed -n 's/^accept = 127.0.0.1://p' "$1"
         return
     fi
     while grep -qsx "accept = 127.0.0.1:$port" "$TUNNELS"/gpucluster-*.conf; do port=$((port + 1)); done
+    if [ "$port" -gt "$LAST_TUNNEL" ]; then
+        fail "no port is left for a tunnel to EFS ($FIRST_TUNNEL to $LAST_TUNNEL): cluster.yaml may have $((LAST_TUNNEL - FIRST_TUNNEL + 1)) EFS file systems"
+    fi
     echo "$port"
 }
 

@@ -25,6 +25,10 @@ step_job_firewall() {
 # Ports below 1024 belong to root's services, Slurm's with them (gpucluster/ports.py), and 9911 has the jobs' credentials. On the head node, srun
 # listens on the ports of SrunPortRange, where slurmstepd may answer it with the user's uid (_drop_privileges in Slurm's mgr.c).
 # A node needs no IPv6: its name leads to an IPv4 address.
+#
+# An NFS server believes the uid that its client names (AUTH_SYS: RFC 5531, appendix A). The kernel's client names the right one, and a
+# user's own client any, root's too. The head node's server answers only ports that a user cannot have (exports(5): secure), but EFS answers
+# all. So no user reaches an NFS server, or this machine's tunnels to EFS.
 job_firewall_rules() {
     local first='tcp flags & (syn | ack) == (syn | ack) meta skuid != @here drop'
     if [ "$1" = head ]; then first='oifname "lo" accept'; fi
@@ -40,6 +44,8 @@ table inet gpucluster_jobs {
         meta skuid { 1000-59999, 65536-4294967294 } meta skuid != $2 goto user
     }
     chain user {
+        tcp flags & (syn | ack) == syn tcp dport 2049 reject
+        oifname "lo" tcp flags & (syn | ack) == syn tcp dport $FIRST_TUNNEL-$LAST_TUNNEL reject
         $first
         tcp flags & (syn | ack) != syn accept
         meta l4proto { tcp, udp } th dport 1-1023 accept

@@ -62,7 +62,7 @@ def test_a_restart_of_the_program_keeps_the_address_of_the_mount(tmp_path: Path)
 
 
 NFS = "head.c.internal:/home /home nfs4 rw,vers=4.2,proto=tcp,clientaddr=10.0.1.7,local_lock=none,addr=10.0.0.5 0 0"
-EFS_TLS = "127.0.0.1:/ /home nfs4 rw,vers=4.1,proto=tcp,port=20049,clientaddr=127.0.0.1,addr=127.0.0.1 0 0"
+EFS_TLS = "127.0.0.1:/ /home nfs4 rw,vers=4.1,proto=tcp,port=225,clientaddr=127.0.0.1,addr=127.0.0.1 0 0"
 EFS = "fs-1.efs.us-east-1.amazonaws.com:/ /home nfs4 rw,vers=4.1,clientaddr=10.0.1.7,addr=10.0.0.8 0 0"
 
 

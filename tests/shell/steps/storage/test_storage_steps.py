@@ -16,6 +16,7 @@ from localcloud.tests.recorded import recorded, recorded_line
 
 OURS = (
     "files",
+    "firewall",
     "mounts",
     "efs",
     "fsx",
@@ -266,8 +267,8 @@ def test_efs_is_mounted_through_tls_and_each_has_its_own_tunnel(node: Node) -> N
         assert done.returncode == 0, done.stderr
     options = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,noatime,port="
     assert node.asked("mount") == [
-        f"-t nfs4 -o {options}20049 127.0.0.1:/ /efs",
-        f"-t nfs4 -o {options}20050 127.0.0.1:/ /more",
+        f"-t nfs4 -o {options}225 127.0.0.1:/ /efs",
+        f"-t nfs4 -o {options}226 127.0.0.1:/ /more",
     ]
     (first, _) = sorted((node.root / "etc/gpucluster/tunnels").iterdir())
     conf = first.read_text().splitlines()
@@ -276,6 +277,15 @@ def test_efs_is_mounted_through_tls_and_each_has_its_own_tunnel(node: Node) -> N
     assert all(f"x-systemd.requires={tunnel.stem}.service" in line for tunnel, line in zip(
         sorted((node.root / "etc/gpucluster/tunnels").iterdir()), node.fstab(), strict=True))  # fmt: skip
     assert f"restart {service}" in node.asked("systemctl")
+
+
+def test_a_tunnel_without_a_port_ends_the_boot_with_the_reason(node: Node) -> None:
+    node.has(*(efs(f"/efs{number}") for number in range(18)))
+    done = node.run("storage_mounts")
+    assert done.returncode == 1
+    assert "no port is left for a tunnel to EFS (225 to 241): cluster.yaml may have 17 EFS file systems" in last_error(
+        done
+    )
 
 
 def test_the_head_publishes_only_file_systems_that_it_has_mounted(head: Node) -> None:

@@ -25,7 +25,7 @@ def test_the_local_images_stunnel_accepts_the_steps_configuration(node: Node) ->
     node.has(efs())
     node.run("storage_mounts").check_returncode()
     (conf,) = (node.root / "etc/gpucluster/tunnels").iterdir()
-    note = node.root / "notes/20049"
+    note = node.root / "notes/225"
     tunnel = subprocess.Popen([STUNNEL, conf], env={**os.environ, "LOCALCLOUD_TUNNELS": str(note.parent)})
     try:
         for _ in range(200):
