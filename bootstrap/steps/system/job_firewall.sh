@@ -2,7 +2,7 @@
 # other nodes' ports, and on a compute node this node's, only where the user has a job. Root, the administrator and the system's
 # accounts reach everything. Nobody but root leaves a machine without passing these rules, so that the other end needs none.
 #
-# On every cluster: `up` may add users while nodes run.
+# On every cluster: `up` may add users while nodes run. Before the step that adds users, because a connection that is open stays open.
 step_job_firewall() {
     local admin subnet
     admin=$(id -u "$JOB_USER")
@@ -28,7 +28,7 @@ step_job_firewall() {
 #
 # An NFS server believes the uid that its client names (AUTH_SYS: RFC 5531, appendix A). The kernel's client names the right one, and a
 # user's own client any, root's too. The head node's server answers only ports that a user cannot have (exports(5): secure), but EFS answers
-# all. So no user reaches an NFS server, or this machine's tunnels to EFS.
+# all. So no user reaches an NFS server, or this machine's tunnels to EFS; nor a server of Lustre (port 988), whose protocol is the same in this.
 job_firewall_rules() {
     local first='tcp flags & (syn | ack) == (syn | ack) meta skuid != @here drop'
     if [ "$1" = head ]; then first='oifname "lo" accept'; fi
@@ -44,7 +44,7 @@ table inet gpucluster_jobs {
         meta skuid { 1000-59999, 65536-4294967294 } meta skuid != $2 goto user
     }
     chain user {
-        tcp flags & (syn | ack) == syn tcp dport 2049 reject
+        tcp flags & (syn | ack) == syn tcp dport { 988, 2049 } reject
         oifname "lo" tcp flags & (syn | ack) == syn tcp dport $FIRST_TUNNEL-$LAST_TUNNEL reject
         $first
         tcp flags & (syn | ack) != syn accept

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces ta
 
 ADMIN, ALICE, BOB, ALICES_SUBUID = 1000, 24567, 30001, 165536
 HERE, BOBS_NODE, OUTSIDE = "10.0.0.4", "10.0.0.5", "10.9.0.1"
-JOBS, SSH, CREDENTIALS, SRUN, NFS, TUNNEL = 20007, 22, 9911, 61000, 2049, 225
+JOBS, SSH, CREDENTIALS, SRUN, NFS, LUSTRE, TUNNEL = 20007, 22, 9911, 61000, 2049, 988, 225
 
 WORLD = """
 mount -t tmpfs none /run
@@ -68,7 +68,7 @@ def said(script: str, folder: Path, role: str = "compute") -> list[str]:
     world = WORLD.format(
         here=HERE, bobs=BOBS_NODE, outside=OUTSIDE, admin=ADMIN,
         step=BOOTSTRAP / "steps/system/job_firewall.sh", library=BOOTSTRAP / "lib/firewall.sh",
-        ports=f"{JOBS} {SSH} {CREDENTIALS} {SRUN} {NFS} {TUNNEL}",
+        ports=f"{JOBS} {SSH} {CREDENTIALS} {SRUN} {NFS} {LUSTRE} {TUNNEL}",
     )  # fmt: skip
     python = os.path.dirname(os.path.realpath(sys.executable))
     done = subprocess.run(
@@ -132,12 +132,12 @@ def test_users_reach_what_all_need(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("role", ["head", "compute"])
 def test_no_user_speaks_to_a_file_server_as_somebody_else(tmp_path: Path, role: str) -> None:
-    """NFS believes the uid that a client names. EFS also believes clients of users, whose ports are above 1023."""
+    """NFS and Lustre believe the uid that a client names. EFS also believes clients with a port above 1023."""
     ways = [(kind, where) for kind, where in [*LOCAL, *REMOTE, ("tcp", OUTSIDE)] if kind == "tcp"]
     local = [(kind, where) for kind, where in LOCAL if kind == "tcp"]
     for uid, answer in {BOB: "closed", ALICES_SUBUID: "closed", ADMIN: "open", 0: "open"}.items():
-        ask = reached(uid, ways, NFS) + reached(uid, local, TUNNEL)
-        assert said(OPENED + ask, tmp_path, role) == [answer] * (len(ways) + len(local)), uid
+        ask = reached(uid, ways, NFS) + reached(uid, ways, LUSTRE) + reached(uid, local, TUNNEL)
+        assert said(OPENED + ask, tmp_path, role) == [answer] * (2 * len(ways) + len(local)), uid
 
 
 def test_an_srun_on_the_head_node_is_answered(tmp_path: Path) -> None:
