@@ -130,6 +130,32 @@ def test_after_the_job_nobody_has_an_open_port(serving: Serving) -> None:
     assert bob not in left and f"{name} ." not in left
 
 
+FILE_SERVERS = {"NFS": 2049, "Lustre": 988, "a tunnel to EFS": 225}
+REACHES = """
+import socket, sys
+for port in map(int, sys.argv[1:]):
+    try:
+        socket.create_connection(("127.0.0.1", port), 5).close()
+        print("open")
+    except OSError:
+        print("closed")
+"""
+
+
+def test_no_user_names_another_uid_to_a_file_server(people: Bed) -> None:
+    """These servers believe the uid that a client names. The local cloud has none: root listens in their place."""
+    ports = [str(port) for port in FILE_SERVERS.values()]
+    for port in ports:
+        people.ssh("sudo", "systemd-run", "--quiet", f"--unit=listens-{port}", "python3", "-m", "http.server", port)
+    try:
+        ask = shlex.join(["python3", "-c", REACHES, *ports])
+        wait_for("the listeners", lambda: people.ssh("sh", "-c", ask).split() == ["open"] * len(ports), 30)
+        assert ran(people.of("alice"), "sh", "-c", ask).split() == ["closed"] * len(ports)
+        assert ran(people.of("alice"), "sh", "-c", "touch ~/mine && cat ~/mine && id -un").split() == ["alice"]
+    finally:
+        people.ssh("sudo", "systemctl", "stop", *(f"listens-{port}" for port in ports))
+
+
 MANY = 150
 RECEIVED = """
 received() { cat /sys/class/net/[!l]*/statistics/rx_bytes | awk "{ sum += \\$1 } END { print sum }"; }
