@@ -6,6 +6,9 @@ place. IANA has assigned none of 288 to 307. Programs that take any free port of
 
 from __future__ import annotations
 
+NFS = 296
+"""/home, which the head node exports. Whoever had 2049 while the server restarts would serve a /home of their own to
+every node."""
 SLURMCTLD = 297
 SLURMD = 298
 SLURMDBD = 299

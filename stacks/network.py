@@ -14,7 +14,7 @@ from gpucluster.config import ClusterConfig
 from stacks.endpoints import Endpoints
 
 SLURM = ec2.Port.tcp_range(ports.SLURMCTLD, ports.SLURMDBD)
-NFS = ec2.Port.tcp(2049)
+NFS = ec2.Port.tcp(ports.NFS)
 SSH = ec2.Port.tcp(22)
 SRUN = ec2.Port.tcp_range(*ports.SRUN)
 EVERYTHING = ec2.Port.all_traffic()

@@ -199,6 +199,7 @@ def _node_values(config: ClusterConfig) -> dict[str, str]:
         "job_user": JOB_USER,
         "accounting": config.accounting,
         "home_on": config.home.type,
+        "nfs_port": str(ports.NFS),
         "slurmctld_port": str(ports.SLURMCTLD),
         "data": config.state_folder,
         "job_credentials": JOB_CREDENTIALS_URL if config.jobs_have_role else "",

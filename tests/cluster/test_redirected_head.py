@@ -74,6 +74,7 @@ def test_only_slurms_ports_at_the_old_address_lead_to_the_new_head(spaces: tuple
         script,
         "x",
         "head",
+        "296",
         str(SLURM),
     ]
     serve = ["ip", "netns", "exec", head, sys.executable, "-c", SERVER]

@@ -4,7 +4,7 @@ step_home_export() {
     local exports=/etc/exports.d/gpucluster.exports conf=/etc/nfs.conf.d/gpucluster.conf
     if [ "$HOME_ON" = efs ]; then return; fi
     home_exports | put_file "$exports" 0644 root:root
-    printf '[nfsd]\nthreads=%s\n' "$(nfsd_threads)" | put_file "$conf" 0644 root:root
+    printf '[nfsd]\nport=%s\nthreads=%s\n' "$NFS_PORT" "$(nfsd_threads)" | put_file "$conf" 0644 root:root
     needs_home nfs-server
     # The kernel serves; it asks this daemon who may mount what.
     starts_again nfs-mountd

@@ -1,11 +1,12 @@
 # Mounts /home: the head node's export, or a file system on EFS.
 step_home_mount() {
-    local options=nfsvers=4.2,noatime,hard,_netdev
+    local options
     if [ "$HOME_ON" = efs ]; then
         home_on_efs
         return
     fi
     if [ "$ROLE" = head ]; then return; fi
+    options=nfsvers=4.2,port=$NFS_PORT,noatime,hard,_netdev
     put_line /etc/fstab "head.$ZONE:/home /home nfs4 $options,nofail 0 0"
     if ! mountpoint -q /home; then mount -t nfs4 -o "$options" "head.$ZONE:/home" /home; fi
 }

@@ -9,7 +9,7 @@ After=network-online.target home.mount
 Wants=network-online.target
 
 [Service]
-ExecStart=$program head.$ZONE $SLURMCTLD_PORT
+ExecStart=$program head.$ZONE $NFS_PORT $SLURMCTLD_PORT
 Restart=always
 RestartSec=5
 

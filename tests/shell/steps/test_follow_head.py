@@ -29,13 +29,13 @@ def follow(folder: Path, *answers: str, mounts: str = "") -> list[str]:
     script = script.replace("/proc/self/mounts", f"{folder}/mounts")
     environment = {"PATH": f"{folder}:{os.environ['PATH']}"}
     subprocess.run(
-        ["bash", "-c", script, "follow-head", "head.c.internal", "297"], env=environment, check=False, timeout=60
+        ["bash", "-c", script, "follow-head", "head.c.internal", "296", "297"], env=environment, check=False, timeout=60
     )
     return [path.read_text() for path in sorted(folder.glob("loaded.*"))]
 
 
 def rules(table: str) -> list[tuple[str, str]]:
-    return re.findall(r"ip daddr (\S+) tcp dport \{ 2049, 297 \} dnat to (\S+)", table)
+    return re.findall(r"ip daddr (\S+) tcp dport \{ 296, 297 \} dnat to (\S+)", table)
 
 
 @pytest.mark.parametrize(

@@ -577,13 +577,14 @@ needs_home() {{ :; }}
 starts_again() {{ echo "$1 starts again"; }}
 service_up() {{ echo "$*"; }}
 """
-    done = machine.run(f"{stubs}HOME_ON=head-nfs; step_home_export", "home_export")
+    done = machine.run(f"{stubs}HOME_ON=head-nfs NFS_PORT=296; step_home_export", "home_export")
     options = "(rw,sync,no_root_squash,no_subtree_check)"
     assert done.stdout.splitlines() == [
         "/etc/exports.d/gpucluster.exports",
         f"/home 10.0.0.0/16{options} 100.64.0.0/16{options}",
         "/etc/nfs.conf.d/gpucluster.conf",
         "[nfsd]",
+        "port=296",
         f"threads={threads}",
         "nfs-mountd starts again",
         "nfs-server /etc/exports.d/gpucluster.exports /etc/nfs.conf.d/gpucluster.conf "

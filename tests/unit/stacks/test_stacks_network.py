@@ -64,7 +64,7 @@ def test_ssh_comes_through_the_endpoint_only(template: Template) -> None:
     to_head = [rule for rule in of_type(template, "AWS::EC2::SecurityGroupIngress") if rule["GroupId"] == head]
     ports = {(rule["FromPort"], rule["ToPort"]): rule["SourceSecurityGroupId"] for rule in to_head}
     compute = group_of(template, "GpuCluster compute nodes")
-    assert ports == {(22, 22): endpoint, (2049, 2049): compute, (297, 299): compute, (61000, 64999): compute}
+    assert ports == {(22, 22): endpoint, (296, 296): compute, (297, 299): compute, (61000, 64999): compute}
     assert not [rule for rule in of_type(template, "AWS::EC2::SecurityGroupIngress") if rule["GroupId"] == endpoint]
 
 

@@ -96,7 +96,7 @@ class Node:
 
     def run(self, *steps: str, header: str = "") -> subprocess.CompletedProcess[str]:
         lines = [
-            f"ROLE={self.role} HOME_ON=head-nfs ZONE=c.internal",
+            f"ROLE={self.role} HOME_ON=head-nfs NFS_PORT=296 ZONE=c.internal",
             'report_failure() { echo "REPORTED $1"; }',
             "node_program() { :; }",
             "this_machine() { EFA_INTERFACES=8 LUSTRE_OVER_EFA=yes; }",
@@ -424,4 +424,4 @@ def test_compute_nodes_mount_the_heads_home_or_efs(node: Node) -> None:
     text = source_of("home_mount").read_text().replace("root:root", OWNER).replace(" /home", f" {node.root}/home")
     node.machine.step("home_mount", text.replace("/etc/fstab", f"{node.root}/etc/fstab"))
     node.run("home_mount").check_returncode()
-    assert node.asked("mount") == ["-t nfs4 -o nfsvers=4.2,noatime,hard,_netdev head.c.internal:/home /home"]
+    assert node.asked("mount") == ["-t nfs4 -o nfsvers=4.2,port=296,noatime,hard,_netdev head.c.internal:/home /home"]
