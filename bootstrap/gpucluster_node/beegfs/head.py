@@ -7,12 +7,14 @@ not ready, its servers are drained, with the reason, and jobs that used the lost
 from __future__ import annotations
 
 import logging
+import os
 import re
 import socket
 import subprocess
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 from gpucluster_node import retry, slurm
@@ -27,6 +29,8 @@ log = logging.getLogger("beegfs")
 INTERVAL_S = 5
 MAX_REASON = 250
 MAX_SCRIPT_BYTES = 1 << 20
+MAX_ENTRIES = 200
+"""In the folder of a script. A job's own has some twenty; a user's may have a million, and each would be read."""
 _CHANGING = ("POWERING_UP", "POWER_UP", "POWERING_DOWN", "POWER_DOWN", "POWERED_DOWN", "DOWN")
 Registered = Collection[tuple[str, int]]
 """Servers known to management: (meta or storage, number)."""
@@ -215,13 +219,22 @@ def names(mount: str, job: slurm.Queued) -> bool:
 
 
 def _texts(script: Path) -> Iterator[str]:
-    for path in (script, *script.parent.glob("*.json"), *script.parent.glob("*.yaml")):
+    for path in (script, *_specifications(script.parent)):
         try:
             text = read_users_file(path, MAX_SCRIPT_BYTES + 1)
             if len(text) <= MAX_SCRIPT_BYTES:
                 yield text
         except (OSError, ValueError):
             continue
+
+
+def _specifications(folder: Path) -> list[Path]:
+    """Among the folder's first entries."""
+    try:
+        with os.scandir(folder) as entries:
+            return [Path(each.path) for each in islice(entries, MAX_ENTRIES) if each.name.endswith((".json", ".yaml"))]
+    except (OSError, ValueError):
+        return []
 
 
 def look(settings: Settings, follower: beegfs_node.Follower) -> None:

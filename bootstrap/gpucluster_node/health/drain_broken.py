@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gpucluster_node import slurm
 from gpucluster_node.health import answered, look
+from gpucluster_node.log import one_line
 
 LONGEST_BYTES = 1024
 NO_WAITING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -54,7 +55,7 @@ def main() -> None:
         print(why, flush=True)
         answered.until_answered(lambda: look.drain(why), "drain")
     except (OSError, ValueError) as error:
-        print(f"{path} of job {job_id} does not count: {error}", flush=True)
+        print(f"{one_line(str(path))} of job {job_id} does not count: {one_line(str(error))}", flush=True)
     except slurm.SlurmError as error:
         print(f"job {job_id}: the node is not drained: {error}", flush=True)
 

@@ -252,6 +252,17 @@ def test_the_specification_beside_the_script_is_used(tmp_path: Path) -> None:
     assert head.names("/ram", slurm.Queued("1", True, str(tmp_path / "job.sbatch")))
 
 
+def test_a_folder_with_very_many_files_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its user would hold the rounds up, for all."""
+    (tmp_path / "job.sbatch").write_text("#!/bin/bash\n")
+    for number in range(2000):
+        (tmp_path / f"{number}.json").write_text("{}")
+    read: list[Path] = []
+    monkeypatch.setattr(head, "read_users_file", lambda path, most: str(read.append(path) or ""))
+    assert not head.names("/ram", slurm.Queued("1", True, str(tmp_path / "job.sbatch")))
+    assert len(read) <= 1 + head.MAX_ENTRIES
+
+
 def test_a_job_without_a_script_names_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "beegfs.json").write_text('{"mount": "/ram"}')
     monkeypatch.chdir(tmp_path)

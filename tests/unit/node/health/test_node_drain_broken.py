@@ -59,6 +59,18 @@ def test_only_one_plain_line_reaches_slurm(text: str, said: str, drained: list[l
     assert not retry.is_ours(slurm.Node("train-2", frozenset({"DOWN"}), reason[7:])), "no time of a next try"
 
 
+def test_a_path_brings_no_line_of_its_own_into_the_log(
+    drained: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "a\n2026-11-28T00:00:00+0000 reconcile INFO all is well\x1b]52;c;\udcff"
+    folder.mkdir()
+    (folder / "broken").write_text("x" * 1025)
+    monkeypatch.setattr("sys.argv", ["drain_broken", str(folder / "broken")])
+    drain_broken.main()
+    said = capfd.readouterr().out
+    assert drained == [] and said.count("\n") == 1 and said.rstrip("\n").isprintable()
+
+
 def test_what_is_not_the_users_own_small_file_drains_nothing(
     drained: list[list[str]], file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
