@@ -24,6 +24,9 @@ step_job_firewall() {
 # (gpucluster forward).
 # Ports below 1024 belong to root's services, Slurm's with them (gpucluster/ports.py), and 9911 has the jobs' credentials. On the head node, srun
 # listens on the ports of SrunPortRange, where slurmstepd may answer it with the user's uid (_drop_privileges in Slurm's mgr.c).
+# sshd has places for so many connections that have not logged in (limits.sh), whose users it does not know. So each user opens 40 at
+# once to a machine, then one in a second, and sshd closes those that have not logged in after 30 s. Over loopback, every address
+# of 127.0.0.0/8 is the same machine.
 # A node needs no IPv6: its name leads to an IPv4 address.
 #
 # An NFS server believes the uid that its client names (AUTH_SYS: RFC 5531, appendix A). The kernel's client names the right one, and a
@@ -39,13 +42,21 @@ table inet gpucluster_jobs {
     set nodes { type uid . ipv4_addr; }
     set here { type uid; }
     set head { type ipv4_addr; }
+    set ssh_here { type uid; size 65535; flags dynamic; timeout 2m; }
+    set ssh_there { type uid . ipv4_addr; size 65535; flags dynamic; timeout 2m; }
     chain output {
         type filter hook output priority filter; policy accept;
         meta skuid { 1000-59999, 65536-4294967294 } meta skuid != $2 goto user
     }
+    chain ssh {
+        oifname "lo" update @ssh_here { meta skuid limit rate over 1/second burst 40 packets } reject with tcp reset
+        oifname "lo" return
+        ip daddr $3 update @ssh_there { meta skuid . ip daddr limit rate over 1/second burst 40 packets } reject with tcp reset
+    }
     chain user {
         tcp flags & (syn | ack) == syn tcp dport { 988, 2049 } reject
         oifname "lo" tcp flags & (syn | ack) == syn tcp dport $FIRST_TUNNEL-$LAST_TUNNEL reject
+        tcp dport 22 tcp flags & (syn | ack) == syn jump ssh
         $first
         tcp flags & (syn | ack) != syn accept
         meta l4proto { tcp, udp } th dport 1-1023 accept

@@ -20,25 +20,32 @@ EOL
     # In a container most of them belong to the host.
     sysctl --quiet --load="$settings" 2>/dev/null || say "the kernel does not let this machine set all of $settings"
     keep_shared_memory
+    share_sshd
     if [ "$ROLE" = head ]; then share_head; fi
     say "locked memory of this shell: $(ulimit -l), tcp_rmem $(sysctl -n net.ipv4.tcp_rmem | tr '\t' ' ')"
 }
 
 # Nobody stops the head node for all others: half of its memory and 4,096 tasks are the most that the sessions of one user have
-# (systemd.resource-control(5)). Not on compute nodes, where some launchers start ranks by ssh. Connections that have not logged in
-# are limited for each address, so that one does not take the places of all (sshd_config(5): MaxStartups, PerSourceMaxStartups).
+# (systemd.resource-control(5)). Not on compute nodes, where some launchers start ranks by ssh.
 share_head() {
-    local slice=/etc/systemd/system/user-.slice.d/90-gpucluster.conf sshd=/etc/ssh/sshd_config.d/50-gpucluster.conf before
-    before=$(cat "$slice" "$sshd" 2>/dev/null || true)
+    local slice=/etc/systemd/system/user-.slice.d/90-gpucluster.conf before
+    before=$(cat "$slice" 2>/dev/null || true)
     put_file "$slice" 0644 root:root <<'EOL'
 [Slice]
 TasksMax=4096
 MemoryMax=50%
 EOL
-    printf 'MaxStartups 200:30:400\nPerSourceMaxStartups 100\n' | put_file "$sshd" 0644 root:root
-    if [ "$before" = "$(cat "$slice" "$sshd")" ]; then return; fi
-    systemctl daemon-reload
-    systemctl try-reload-or-restart ssh
+    if [ "$before" != "$(cat "$slice")" ]; then systemctl daemon-reload; fi
+}
+
+# Connections that have not logged in are limited for each address, and end soon, so that nobody keeps the places of all
+# (sshd_config(5): MaxStartups, PerSourceMaxStartups, LoginGraceTime). Users of the head node have one address together:
+# job_firewall.sh limits each of them.
+share_sshd() {
+    local sshd=/etc/ssh/sshd_config.d/50-gpucluster.conf before
+    before=$(cat "$sshd" 2>/dev/null || true)
+    printf 'MaxStartups 200:30:400\nPerSourceMaxStartups 100\nLoginGraceTime 30\n' | put_file "$sshd" 0644 root:root
+    if [ "$before" != "$(cat "$sshd")" ]; then systemctl try-reload-or-restart ssh; fi
 }
 
 # By default logind deletes a user's files in /dev/shm when the user's last session on the machine ends, also those of a running job,

@@ -140,6 +140,33 @@ def test_no_user_speaks_to_a_file_server_as_somebody_else(tmp_path: Path, role: 
         assert said(OPENED + ask, tmp_path, role) == [answer] * (2 * len(ways) + len(local)), uid
 
 
+OPENS_MANY = """
+setpriv --reuid {uid} --clear-groups python3 -c '
+import socket
+held, refused = [], 0
+for each in range(60):
+    where = "127.0.0.%d" % (each + 1) if {local} else "{there}"
+    try:
+        held.append(socket.create_connection((where, 22), 2))
+    except ConnectionRefusedError:
+        refused += 1
+print(40 <= len(held) <= 45, len(held) + refused)
+'
+"""
+
+
+@pytest.mark.parametrize("role", ["head", "compute"])
+@pytest.mark.parametrize("local", [True, False])
+def test_a_user_takes_few_of_sshds_places(tmp_path: Path, role: str, local: bool) -> None:
+    """Over loopback each address would count for itself in PerSourceMaxStartups."""
+    where = "127.0.0.1" if local else BOBS_NODE
+    script = OPENS_MANY.format(uid=ALICE, local=local, there=BOBS_NODE)
+    others = (
+        reached(ALICE, [("tcp", where)], SSH) + reached(BOB, [("tcp", where)], SSH) + reached(0, [("tcp", where)], SSH)
+    )
+    assert said(script + others, tmp_path, role) == ["True 60", "closed", "open", "open"]
+
+
 def test_an_srun_on_the_head_node_is_answered(tmp_path: Path) -> None:
     ask = reached(ALICE, [("tcp", BOBS_NODE)], SRUN) + reached(ALICE, [("tcp", BOBS_NODE)], JOBS)
     assert said(ask, tmp_path) == ["closed", "closed"]
