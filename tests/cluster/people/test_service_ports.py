@@ -84,6 +84,6 @@ def _wants(people: Bed, ports: set[int], where: tuple[str, ...]) -> None:
     attempt = f"python3 -c {shlex.quote(SQUAT)} 20 {' '.join(map(str, ports))} >/tmp/taken.out 2>&1"
     command = f"sudo -u alice setsid bash -c {shlex.quote(attempt)} >/dev/null 2>&1 </dev/null &"
     if where:
-        people.ssh(*where, shlex.quote(command))
+        people.ssh(*where, command)
     else:
         people.ssh("sh", "-c", command)
