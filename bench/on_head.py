@@ -46,7 +46,9 @@ def start_slurm(zone: str, replaced: dict[str, str]) -> None:
     LOG.touch()
     shutil.chown(LOG, "slurm", "slurm")
     start_munge()
-    subprocess.run(["slurmctld"], check=True)
+    # As its unit does: it takes one of root's ports as the user slurm (low_port in lib/slurm_files.sh).
+    privilege = ("--inh-caps=+net_bind_service", "--ambient-caps=+net_bind_service")
+    subprocess.run(["setpriv", "--reuid=slurm", "--regid=slurm", "--init-groups", *privilege, "slurmctld"], check=True)
     wait(lambda: "is UP" in said("scontrol", "ping"), 60)
 
 
