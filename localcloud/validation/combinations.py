@@ -85,7 +85,6 @@ def _is_one_of_many(held: Parameters) -> bool:
 _NICS, _PLACE, _RECORD = "NetworkInterfaces[]", "Placement", "ChangeBatch.Changes[].ResourceRecordSet"
 _POLICIES = "Weight Region GeoLocation Failover MultiValueAnswer CidrRoutingConfig GeoProximityLocation"
 _DATABASES = "CreateDBInstance ModifyDBInstance"
-_STREAMS = "FilterLogEvents GetLogEvents"
 # https://docs.aws.amazon.com/AmazonRDS/latest/UserGuide/UsingWithRDS.SSL.html
 _AUTHORITIES = ("rds-ca-2019", "rds-ca-rsa2048-g1", "rds-ca-rsa4096-g1", "rds-ca-ecc384-g1")
 _CURVES = "ECC_NIST_P256 ECC_NIST_P384 ECC_NIST_P521 ECC_SECG_P256K1"
@@ -139,15 +138,13 @@ ROWS: tuple[Row, ...] = (
     form("rds", "CreateDBParameterGroup", "DBParameterGroupName", _NAME),
     form("rds", "CreateDBSubnetGroup", "DBSubnetGroupName", r"(?!(?i:default)$)[a-zA-Z0-9._ -]{1,255}"),
     form("rds", "DeleteDBInstance", "FinalDBSnapshotIdentifier", _NAME),
-    not_both("logs", "FilterLogEvents", "logStreamNames logStreamNamePrefix", _LOGS),
     not_both("logs", "DescribeLogGroups", "logGroupNamePrefix logGroupNamePattern", _LOGS),
-    not_both("logs", f"{_STREAMS} DescribeLogStreams", "logGroupName logGroupIdentifier", _LOGS),
-    some("logs", f"{_STREAMS} DescribeLogStreams", "logGroupName logGroupIdentifier", _LOGS),
+    not_both("logs", "GetLogEvents DescribeLogStreams", "logGroupName logGroupIdentifier", _LOGS),
+    some("logs", "GetLogEvents DescribeLogStreams", "logGroupName logGroupIdentifier", _LOGS),
     form("logs", "CreateLogGroup", "logGroupName", r"(?!aws/).*", _LOGS),
     at_most("cloudwatch", "PutMetricData", "MetricData", 1000),
     at_most("cloudwatch", "PutMetricData", "Values", 150, at="MetricData[]"),
     form("cloudwatch", "PutMetricData", "Name", r"(?!:)(?=.*\S)[ -~]*", at="MetricData[].Dimensions[]"),
-    at_most("cloudwatch", "GetMetricData", "MetricDataQueries", 500, "ValidationError"),
     some("cloudwatch", "PutMetricData", "MetricData EntityMetricData"),
     not_both("cloudwatch", "PutMetricAlarm", "Threshold ThresholdMetricId", "ValidationError"),
     needs("cloudwatch", "PutMetricAlarm", "EvaluationInterval", "EvaluationCriteria", "ValidationError"),

@@ -117,7 +117,7 @@ def check_password(password: str, engine: str) -> None:
                        "besides '/', '@', '\"', ' ' may be used.")  # fmt: skip
 
 
-@rule("rds", "CreateDBParameterGroup", "CreateDBClusterParameterGroup")
+@rule("rds", "CreateDBParameterGroup")
 def family(given: Parameters, region: str) -> None:
     """Checks versions of the engines in `_ENGINES`, from each one's page of the RDS user guide."""
     wanted = str(given["DBParameterGroupFamily"])

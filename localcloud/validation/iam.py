@@ -16,9 +16,9 @@ from localcloud.validation.refusal import Refusal
 from localcloud.validation.rules import Parameters, rule
 
 _TRUST_SIZE, _MANAGED_SIZE = 2048, 6144
-_INLINE_SIZES = {"PutRolePolicy": 10240, "PutUserPolicy": 2048, "PutGroupPolicy": 5120}
+_INLINE_SIZES = {"PutRolePolicy": 10240, "PutUserPolicy": 2048}
 _OF_ROLES = (
-    "UpdateRole", "UpdateRoleDescription", "UpdateAssumeRolePolicy", "DeleteRole", "PutRolePolicy", "DeleteRolePolicy",
+    "UpdateRole", "UpdateAssumeRolePolicy", "DeleteRole", "PutRolePolicy", "DeleteRolePolicy",
     "AttachRolePolicy", "DetachRolePolicy", "PutRolePermissionsBoundary", "DeleteRolePermissionsBoundary",
     "AddRoleToInstanceProfile", "RemoveRoleFromInstanceProfile",
 )  # fmt: skip
@@ -77,7 +77,7 @@ def profile_name(given: Parameters, region: str) -> None:
         raise Refusal("EntityAlreadyExists", f"Instance Profile {name} already exists.", 409)
 
 
-@rule("iam", "PutRolePolicy", "PutUserPolicy", "PutGroupPolicy", "CreatePolicy", "CreatePolicyVersion")
+@rule("iam", "PutRolePolicy", "PutUserPolicy", "CreatePolicy", "CreatePolicyVersion")
 def identity_policy(given: Parameters, region: str) -> None:
     try:
         documents.check_sids(documents.check(str(given["PolicyDocument"]), resource_policy=False))
@@ -202,14 +202,7 @@ def delete_user(given: Parameters, region: str) -> None:
         raise _conflict("delete access keys")
 
 
-@rule("iam", "DeleteGroup")
-def delete_group(given: Parameters, region: str) -> None:
-    group = roles.iam().groups.get(given["GroupName"])
-    if group and (group.users or group.managed_policies or group.policies):
-        raise _conflict("remove users from group" if group.users else "detach all policies")
-
-
-@rule("iam", "CreateRole", "CreatePolicy", "CreateInstanceProfile", "CreateUser", "TagRole", "TagPolicy", "TagUser")
+@rule("iam", "CreateRole", "CreatePolicy", "CreateInstanceProfile", "CreateUser", "TagRole")
 def tags(given: Parameters, region: str) -> None:
     keys = [str(tag.get("Key")) for tag in given.get("Tags") or []]
     if len({key.lower() for key in keys}) < len(keys):

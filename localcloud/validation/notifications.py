@@ -1,6 +1,6 @@
 """Rules for SNS topics and budgets.
 
-https://docs.aws.amazon.com/sns/latest/api/ and the API reference of AWS Budgets, CreateBudget and CreateNotification.
+https://docs.aws.amazon.com/sns/latest/api/ and the API reference of AWS Budgets, CreateBudget.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 
-from moto.budgets.models import budgets_backends
 from moto.core.utils import get_service_model
 from moto.sns.models import sns_backends
 
@@ -18,7 +17,6 @@ from localcloud.validation.refusal import Refusal
 from localcloud.validation.rules import Parameters, rule
 
 _SUBSCRIBERS = {"SNS": 1, "EMAIL": 10}
-_MOST_NOTIFICATIONS = 10
 _TOPIC = re.compile(r"[a-zA-Z0-9_\-]{1,256}|[a-zA-Z0-9_\-]{1,251}\.fifo")
 _TOPIC_ATTRIBUTES = (
     "Policy", "DisplayName", "DeliveryPolicy", "KmsMasterKeyId", "SignatureVersion", "TracingConfig",
@@ -90,10 +88,7 @@ def budget(given: Parameters, region: str) -> None:
     limit = (given["Budget"].get("BudgetLimit") or {}).get("Amount")
     if limit is not None and not re.fullmatch(r"\d+(\.\d+)?", str(limit)):
         raise Refusal("InvalidParameterException", f"The budget limit must be a positive number, got {limit}")
-    notifications = given.get("NotificationsWithSubscribers") or []
-    if len(notifications) > _MOST_NOTIFICATIONS:
-        raise Refusal("CreationLimitExceededException", f"A budget has at most {_MOST_NOTIFICATIONS} notifications.")
-    for notification in notifications:
+    for notification in given.get("NotificationsWithSubscribers") or []:
         _check_subscribers(notification)
 
 
@@ -172,11 +167,6 @@ def _check_structure(text: str) -> None:
         )
 
 
-@rule("budgets", "CreateSubscriber")
-def subscriber(given: Parameters, region: str) -> None:
-    texts.check_addresses([given.get("Subscriber") or {}])
-
-
 @rule("sns", "CreateTopic")
 def same_topic(given: Parameters, region: str) -> None:
     """CreateTopic succeeds again for an existing topic, but not with other attributes."""
@@ -186,13 +176,3 @@ def same_topic(given: Parameters, region: str) -> None:
     if held is not None and name is not None and name != getattr(held, "display_name", name):
         raise Refusal("InvalidParameter", "Invalid parameter: Attributes Reason: Topic already exists with different "
                       "attributes")  # fmt: skip
-
-
-@rule("budgets", "CreateNotification")
-def notification(given: Parameters, region: str) -> None:
-    budget = budgets_backends[ACCOUNT_ID]["aws"].budgets[ACCOUNT_ID].get(given["BudgetName"])
-    _check_subscribers(given)
-    if budget and given["Notification"] in [each.details for each in budget.notifications]:
-        raise Refusal("DuplicateRecordException", "The budget has this notification already.")
-    if budget and len(budget.notifications) >= _MOST_NOTIFICATIONS:
-        raise Refusal("CreationLimitExceededException", f"A budget has at most {_MOST_NOTIFICATIONS} notifications.")

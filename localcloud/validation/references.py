@@ -106,13 +106,11 @@ KINDS: dict[str, dict[str, Kind]] = {
         "logGroupName": Kind(
             _log_group, "ResourceNotFoundException", "The specified log group does not exist.", 400, ("CreateLogGroup",)
         ),
-        "logGroupNames": Kind(_log_group, "ResourceNotFoundException", "The specified log group does not exist."),
         "logGroupIdentifier": Kind(_log_group, "ResourceNotFoundException", "The specified log group does not exist."),
         "resourceArn": Kind(
             lambda arn, region: ":log-group:" not in arn or _log_group(arn, region), "ResourceNotFoundException",
             "The specified resource does not exist.",
         ),
-        "queryId": _of(logs_backends, "queries", "ResourceNotFoundException", "Query {} does not exist."),
     },
     "sns": {"TopicArn": _of(sns_backends, "topics", "NotFound", "Topic does not exist", 404)},
     "budgets": {
@@ -123,7 +121,6 @@ KINDS: dict[str, dict[str, Kind]] = {
     },
     "rds": {
         "DBParameterGroupName": _PARAMETER_GROUP,
-        "DBProxyName": _of(rds_backends, "db_proxies", "DBProxyNotFoundFault", "{} not found.", 404, "CreateDBProxy"),
         "VpcSecurityGroupIds": Kind(_group, "InvalidParameterValue", "Invalid security group , groupId= {}."),
         "KmsKeyId": Kind(_key, "KMSKeyNotAccessibleFault", "The specified KMS key [{}] does not exist."),
     },
@@ -131,7 +128,6 @@ KINDS: dict[str, dict[str, Kind]] = {
     "efs": {
         "FileSystemId": _MOUNTED,
         "KmsKeyId": Kind(_key, "BadRequest", "The KMS key '{}' does not exist."),
-        "AccessPointId": _of(efs_backends, "access_points", "AccessPointNotFound", "'{}' does not exist.", 404),
     },
     "elbv2": {
         "LoadBalancerArn": _BALANCER,

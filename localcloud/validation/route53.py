@@ -177,7 +177,7 @@ def _is_address(value: str, version: int) -> bool:
         return False
 
 
-@rule("route53", "ListResourceRecordSets", "ListHostedZones", "ListHostedZonesByName", "ListHealthChecks")
+@rule("route53", "ListResourceRecordSets", "ListHostedZones", "ListHostedZonesByName")
 def page_size(given: Parameters, region: str) -> None:
     most = given.get("MaxItems")
     if most is not None and not re.fullmatch(r"[1-9]\d*", str(most)):

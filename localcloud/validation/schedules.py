@@ -1,29 +1,16 @@
-"""Rules for event schedules, snapshot policies, keys pushed to instances, and SSM commands.
+"""Rules for snapshot policies and for keys pushed to instances.
 
-https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html,
 https://docs.aws.amazon.com/dlm/latest/APIReference/API_CreateRule.html,
-https://docs.aws.amazon.com/ec2-instance-connect/latest/APIReference/API_SendSSHPublicKey.html,
-https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_SendCommand.html
+https://docs.aws.amazon.com/ec2-instance-connect/latest/APIReference/API_SendSSHPublicKey.html
 """
 
 from __future__ import annotations
 
-import re
-
 from localcloud.validation.refusal import Refusal
 from localcloud.validation.rules import Parameters, rule
 
-_RATE = re.compile(r"rate\((?:1 (?:minute|hour|day)|(?!1 )[1-9]\d* (?:minutes|hours|days))\)")
-_CRON = re.compile(r"cron\((\S+ ){5}\S+\)")
 _HOURS = (1, 2, 3, 4, 6, 8, 12, 24)
 _KEY_TYPES = ("ssh-rsa", "ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521")
-
-
-@rule("events", "PutRule")
-def schedule(given: Parameters, region: str) -> None:
-    text = given.get("ScheduleExpression")
-    if text and not _RATE.fullmatch(str(text)) and not _CRON.fullmatch(str(text)):
-        raise Refusal("ValidationException", "Parameter ScheduleExpression is not valid.")
 
 
 def check_policy(given: Parameters) -> None:
@@ -44,10 +31,3 @@ def public_key(given: Parameters, region: str) -> None:
     kind, _, rest = str(given["SSHPublicKey"]).strip().partition(" ")
     if kind not in _KEY_TYPES or not rest.strip():
         raise Refusal("InvalidArgsException", "The SSH public key is not valid.")
-
-
-@rule("ssm", "SendCommand")
-def command(given: Parameters, region: str) -> None:
-    """No instance of this cloud runs the SSM agent, and AWS refuses commands to instances without it."""
-    if given.get("InstanceIds"):
-        raise Refusal("InvalidInstanceId", "Instances not in a valid state for account")

@@ -117,7 +117,7 @@ def secret_name(given: Parameters, region: str) -> None:
         )
 
 
-@rule("secretsmanager", "CreateSecret", "PutSecretValue", "UpdateSecret")
+@rule("secretsmanager", "CreateSecret", "UpdateSecret")
 def secret_value(given: Parameters, region: str) -> None:
     if given.get("SecretString") is not None and given.get("SecretBinary") is not None:
         raise Refusal(
@@ -130,7 +130,7 @@ def secret_value(given: Parameters, region: str) -> None:
             raise Refusal("EncryptionFailure", f"The KMS key {key.arn} is {key.key_state}.")
 
 
-@rule("secretsmanager", "PutSecretValue", "UpdateSecret", "GetSecretValue", "TagResource", "RotateSecret")
+@rule("secretsmanager", "UpdateSecret", "GetSecretValue", "TagResource")
 def deleted_secret(given: Parameters, region: str) -> None:
     wanted = str(given["SecretId"])
     for secret in secretsmanager_backends[ACCOUNT_ID][region].secrets.values():
@@ -218,7 +218,7 @@ def _lets_change(statement: dict[str, Any]) -> bool:
 
 
 # https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html
-_WHILE_DISABLED = ("Encrypt", "GenerateDataKey", "GenerateDataKeyWithoutPlaintext", "Sign", "Verify", "GenerateMac")
+_WHILE_DISABLED = ("Encrypt", "GenerateDataKey", "GenerateDataKeyWithoutPlaintext", "Sign", "Verify")
 _NOT_WHILE_PENDING = (
     *_WHILE_DISABLED, "CreateGrant", "DisableKey", "EnableKey", "EnableKeyRotation", "DisableKeyRotation",
     "ScheduleKeyDeletion", "UpdateKeyDescription", "TagResource", "UntagResource",

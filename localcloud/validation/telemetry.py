@@ -98,10 +98,10 @@ def recovery(given: Parameters, region: str) -> None:
         )
 
 
-@rule("cloudwatch", "PutMetricAlarm", "GetMetricData")
+@rule("cloudwatch", "PutMetricAlarm")
 def queries(given: Parameters, region: str) -> None:
     """https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_MetricDataQuery.html"""
-    asked = given.get("Metrics") or given.get("MetricDataQueries") or []
+    asked = given.get("Metrics") or []
     ids = [str(each.get("Id")) for each in asked]
     if wrong := [each for each in ids if not re.fullmatch(r"[a-z]\w*", each) or ids.count(each) > 1]:
         raise Refusal("ValidationError", f"The ids of metrics must be unique and begin with a small letter: {wrong[0]}")
@@ -112,13 +112,6 @@ def queries(given: Parameters, region: str) -> None:
         and sum(each.get("ReturnData", True) for each in asked) not in _RETURNED[bool(given.get("ThresholdMetricId"))]
     ):
         raise Refusal("ValidationError", "Exactly one element of the metrics list should return data.")
-
-
-@rule("logs", "FilterLogEvents", "GetLogEvents", "StartQuery")
-def span(given: Parameters, region: str) -> None:
-    begin, end = given.get("startTime"), given.get("endTime")
-    if begin is not None and end is not None and int(begin) > int(end):
-        raise Refusal("InvalidParameterException", "The start time must not be after the end time.")
 
 
 @rule("cloudwatch", "PutMetricData")
@@ -178,7 +171,7 @@ def statistics(given: Parameters, region: str) -> None:
         )
 
 
-@rule("cloudwatch", "PutMetricAlarm", "PutCompositeAlarm")
+@rule("cloudwatch", "PutMetricAlarm")
 def actions(given: Parameters, region: str) -> None:
     for name in ("AlarmActions", "OKActions", "InsufficientDataActions"):
         for arn in given.get(name) or []:

@@ -27,7 +27,7 @@ TOKENS: dict[str, tuple[str, str]] = {
     "s3": ("continuation-token", "InvalidArgument"),
 }
 # Their tokens are positions in a stream, which clients may keep.
-_OPEN = {("logs", "GetLogEvents"), ("logs", "FilterLogEvents"), ("monitoring", "GetMetricData")}
+_OPEN = {("logs", "GetLogEvents")}
 _READS = ("List", "Describe", "Get")
 _CONTENTS = {("s3", "GetObject")}  # the answer is an object's content, which may be long
 _GIVEN = re.compile(rb'"[nN]ext(?:Token|Marker)"\s*:\s*"([^"]+)"|<(?:NextToken|Marker|NextContinuationToken)>([^<]+)</')

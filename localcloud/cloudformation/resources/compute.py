@@ -1,4 +1,4 @@
-"""AWS::EC2::Instance and AWS::EC2::NetworkInterface."""
+"""AWS::EC2::Instance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from localcloud.cloudformation.errors import ResourceError, UnchangedError
-from localcloud.cloudformation.resources.ec2 import retag, tag_specifications
+from localcloud.cloudformation.resources.ec2 import retag
 from localcloud.cloudformation.resources.registry import (
     Call,
     Handler,
@@ -188,46 +188,3 @@ class Instance(Handler):
             "VpcId": instance.get("VpcId", ""),
         }
         return Made(instance_id, attributes)
-
-
-@resource(
-    "AWS::EC2::NetworkInterface",
-    updatable="Tags GroupSet SourceDestCheck Description",
-    delete="ec2 delete_network_interface NetworkInterfaceId",
-)
-class NetworkInterface(Handler):
-    def create(self, call: Call, properties: Properties) -> Made:
-        request = without(properties, "GroupSet", "SourceDestCheck", "Tags")
-        groups = properties.get("GroupSet")
-        specifications = tag_specifications(call, properties, "network-interface")
-        interface = call.api(
-            "ec2", "create_network_interface", request, Groups=groups, TagSpecifications=specifications
-        )["NetworkInterface"]
-        call.announce(interface["NetworkInterfaceId"])
-        self._set_check(call, interface["NetworkInterfaceId"], properties)
-        return self._made(interface)
-
-    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
-        if new.get("GroupSet"):
-            call.api(
-                "ec2", "modify_network_interface_attribute", NetworkInterfaceId=physical_id, Groups=new["GroupSet"]
-            )
-        self._set_check(call, physical_id, new)
-        retag(call, physical_id, old, new)
-        found = call.api("ec2", "describe_network_interfaces", NetworkInterfaceIds=[physical_id])
-        return self._made(found["NetworkInterfaces"][0])
-
-    def _set_check(self, call: Call, interface_id: str, properties: Properties) -> None:
-        if "SourceDestCheck" in properties:
-            check = {"Value": properties["SourceDestCheck"]}
-            call.api(
-                "ec2", "modify_network_interface_attribute", NetworkInterfaceId=interface_id, SourceDestCheck=check
-            )
-
-    def _made(self, interface: Any) -> Made:
-        attributes = {
-            "Id": interface["NetworkInterfaceId"],
-            "PrimaryPrivateIpAddress": interface.get("PrivateIpAddress", ""),
-            "VpcId": interface.get("VpcId", ""),
-        }
-        return Made(interface["NetworkInterfaceId"], attributes)

@@ -1,4 +1,4 @@
-"""AWS::EC2: launch templates, placement groups, key pairs, capacity reservations, the connect endpoint."""
+"""AWS::EC2: launch templates, placement groups, the connect endpoint."""
 
 from __future__ import annotations
 
@@ -95,52 +95,3 @@ class InstanceConnectEndpoint(Handler):
         names = ("InstanceConnectEndpointId", "InstanceConnectEndpointArn", "AvailabilityZone", "VpcId", "State")
         attributes = {"Id": endpoint_id, **{name: str(endpoint.get(name, "")) for name in names}}
         return Made(endpoint_id, attributes)
-
-
-@resource("AWS::EC2::KeyPair")
-class KeyPair(Handler):
-    def create(self, call: Call, properties: Properties) -> Made:
-        specifications = tag_specifications(call, properties, "key-pair")
-        material = properties.get("PublicKeyMaterial")
-        if material:
-            given = {"KeyName": properties["KeyName"], "PublicKeyMaterial": str(material).encode()}
-            pair = call.api("ec2", "import_key_pair", given, TagSpecifications=specifications)
-        else:
-            pair = call.api("ec2", "create_key_pair", without(properties, "Tags"), TagSpecifications=specifications)
-            call.api(
-                "ssm",
-                "put_parameter",
-                Name=f"/ec2/keypair/{pair['KeyPairId']}",
-                Type="SecureString",
-                Value=pair["KeyMaterial"],
-            )
-        return Made(properties["KeyName"], {"KeyPairId": pair["KeyPairId"], "KeyFingerprint": pair["KeyFingerprint"]})
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        pair = call.api("ec2", "describe_key_pairs", KeyNames=[physical_id])["KeyPairs"][0]
-        call.api("ec2", "delete_key_pair", KeyName=physical_id)
-        if not properties.get("PublicKeyMaterial"):
-            call.api("ssm", "delete_parameter", Name=f"/ec2/keypair/{pair['KeyPairId']}")
-
-
-@resource(
-    "AWS::EC2::CapacityReservation",
-    updatable="EndDate EndDateType InstanceCount InstanceMatchCriteria",
-    delete="ec2 cancel_capacity_reservation CapacityReservationId",
-)
-class CapacityReservation(Handler):
-    def create(self, call: Call, properties: Properties) -> Made:
-        made = call.api("ec2", "create_capacity_reservation", properties)["CapacityReservation"]
-        return self._made(made)
-
-    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
-        given = only(new, "EndDate", "EndDateType", "InstanceCount", "InstanceMatchCriteria")
-        call.api("ec2", "modify_capacity_reservation", given, CapacityReservationId=physical_id)
-        found = call.api("ec2", "describe_capacity_reservations", CapacityReservationIds=[physical_id])
-        return self._made(found["CapacityReservations"][0])
-
-    def _made(self, reservation: Any) -> Made:
-        names = ("AvailabilityZone", "InstanceType", "Tenancy", "TotalInstanceCount", "AvailableInstanceCount")
-        attributes = {"Id": reservation["CapacityReservationId"]}
-        attributes |= {name: reservation[name] for name in names if name in reservation}
-        return Made(reservation["CapacityReservationId"], attributes)

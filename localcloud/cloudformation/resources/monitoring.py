@@ -1,4 +1,4 @@
-"""Logs, CloudWatch, SNS and EventBridge."""
+"""Logs, CloudWatch and SNS."""
 
 from __future__ import annotations
 
@@ -138,32 +138,3 @@ class TopicPolicy(Handler):
 
     def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
         """A topic's policy is deleted with its topic; AWS then restores the default one."""
-
-
-@resource("AWS::Events::Rule", updatable="Description EventPattern RoleArn ScheduleExpression State Targets")
-class EventsRule(Handler):
-    def create(self, call: Call, properties: Properties) -> Made:
-        return self._put(call, properties.get("Name") or call.name(64), {}, properties)
-
-    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
-        return self._put(call, physical_id, old, new)
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        self._drop_targets(call, physical_id, properties, set())
-        call.api("events", "delete_rule", Name=physical_id, EventBusName=properties.get("EventBusName"))
-
-    def _put(self, call: Call, name: str, old: Properties, new: Properties) -> Made:
-        arn = call.api("events", "put_rule", without(new, "Name", "Targets", "Tags"), Name=name)["RuleArn"]
-        call.announce(name)
-        targets = new.get("Targets") or []
-        self._drop_targets(call, name, old, {target["Id"] for target in targets})
-        if targets:
-            bus = new.get("EventBusName")
-            call.api("events", "put_targets", Rule=name, EventBusName=bus, Targets=targets)
-        return Made(name, {"Arn": arn})
-
-    def _drop_targets(self, call: Call, name: str, properties: Properties, kept: set[str]) -> None:
-        ids = [target["Id"] for target in properties.get("Targets") or [] if target["Id"] not in kept]
-        if ids:
-            bus = properties.get("EventBusName")
-            call.api("events", "remove_targets", Rule=name, EventBusName=bus, Ids=ids)

@@ -1,4 +1,4 @@
-"""AWS::EC2: VPC, subnets, gateways, endpoints, DHCP options, network ACLs, flow logs."""
+"""AWS::EC2: VPC, subnets, gateways, endpoints, flow logs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from localcloud.cloudformation.resources.registry import (
     Made,
     Properties,
     resource,
-    tag_list,
     without,
 )
 
@@ -200,42 +199,6 @@ class VpcEndpoint(Handler):
             "CreationTimestamp": str(endpoint.get("CreationTimestamp", "")),
         }
         return Made(endpoint["VpcEndpointId"], attributes)
-
-
-@resource("AWS::EC2::DHCPOptions", updatable="Tags", delete="ec2 delete_dhcp_options DhcpOptionsId")
-class DhcpOptions(Plain):
-    id_name = "DhcpOptionsId"
-    _names = {
-        "DomainName": "domain-name",
-        "DomainNameServers": "domain-name-servers",
-        "NtpServers": "ntp-servers",
-        "NetbiosNameServers": "netbios-name-servers",
-        "NetbiosNodeType": "netbios-node-type",
-    }
-
-    def create(self, call: Call, properties: Properties) -> Made:
-        settings = []
-        for name, key in self._names.items():
-            value = properties.get(name)
-            if value is not None:
-                settings.append({"Key": key, "Values": value if isinstance(value, list) else [str(value)]})
-        options_id = call.api("ec2", "create_dhcp_options", DhcpConfigurations=settings)["DhcpOptions"]["DhcpOptionsId"]
-        call.announce(options_id)
-        retag(call, options_id, {}, {"Tags": tag_list(call, properties)})
-        return self.made(options_id)
-
-
-@resource("AWS::EC2::VPCDHCPOptionsAssociation", updatable="DhcpOptionsId")
-class DhcpOptionsAssociation(Handler):
-    def create(self, call: Call, properties: Properties) -> Made:
-        call.api("ec2", "associate_dhcp_options", properties)
-        return Made(f"{properties['DhcpOptionsId']}|{properties['VpcId']}")
-
-    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
-        return self.create(call, new)
-
-    def delete(self, call: Call, physical_id: str, properties: Properties) -> None:
-        call.api("ec2", "associate_dhcp_options", DhcpOptionsId="default", VpcId=properties["VpcId"])
 
 
 @resource("AWS::EC2::FlowLog", updatable="Tags", delete="ec2 delete_flow_logs FlowLogIds")

@@ -126,15 +126,6 @@ class EfsMountTarget(Handler):
         return Made(physical_id, {"Id": physical_id})
 
 
-@resource("AWS::EFS::AccessPoint", delete="efs delete_access_point AccessPointId")
-class EfsAccessPoint(Handler):
-    def create(self, call: Call, properties: Properties) -> Made:
-        tags = tag_list(call, {"Tags": properties.get("AccessPointTags")})
-        given = {"ClientToken": call.name(), **without(properties, "AccessPointTags")}
-        made = call.api("efs", "create_access_point", given, Tags=tags)
-        return Made(made["AccessPointId"], {"AccessPointId": made["AccessPointId"], "Arn": made["AccessPointArn"]})
-
-
 @resource("AWS::FSx::FileSystem", updatable="FileSystemTypeVersion StorageCapacity LustreConfiguration Tags")
 class FsxFileSystem(Handler):
     def replaces_for(self, name: str, old: Any, new: Any) -> bool:

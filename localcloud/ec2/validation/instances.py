@@ -55,23 +55,6 @@ def image_name(backend: EC2Backend, given: Given) -> None:
         )
 
 
-def attach_interface(backend: EC2Backend, given: Given) -> None:
-    interface, instance = backend.enis[str(given["NetworkInterfaceId"])], backend.get_instance(str(given["InstanceId"]))
-    index, card = int(given["DeviceIndex"]), int(given.get("NetworkCardIndex") or 0)
-    if interface.instance:
-        raise Refusal("InvalidParameterValue", f"Network interface '{interface.id}' is currently in use.")
-    for held in instance.nics.values():
-        if (int(held.device_index or 0), getattr(held, "network_card_index", 0)) == (index, card):
-            raise Refusal(
-                "InvalidParameterValue",
-                f"Instance '{instance.id}' already has an interface attached at device index '{index}'.",
-            )
-    if interface.subnet.availability_zone != instance.placement.zone:
-        raise Refusal(
-            "InvalidParameterValue", "The network interface is not in the same Availability Zone as the instance."
-        )
-
-
 def metadata(backend: EC2Backend, given: Given) -> None:
     hops = given.get("HttpPutResponseHopLimit")
     if hops is not None and not 1 <= int(hops) <= 64:

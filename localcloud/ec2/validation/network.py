@@ -37,17 +37,6 @@ def create_vpc(backend: EC2Backend, given: Given) -> None:
         raise Refusal("InvalidVpc.Range", f"The CIDR '{block}' is invalid.")
 
 
-def associate_vpc_block(backend: EC2Backend, given: Given) -> None:
-    block, vpc = given.get("CidrBlock"), backend.vpcs[str(given["VpcId"])]
-    if not block:
-        return
-    create_vpc(backend, given)
-    wanted = ipaddress.ip_network(block, strict=False)
-    held = [ipaddress.ip_network(each["cidr_block"]) for each in vpc.get_cidr_block_association_set()]
-    if any(wanted.overlaps(each) for each in held):
-        raise Refusal("InvalidVpc.Range", f"The CIDR '{block}' conflicts with another CIDR block of {vpc.id}.")
-
-
 def create_subnet(backend: EC2Backend, given: Given) -> None:
     block = given.get("CidrBlock")
     if block and ipaddress.ip_network(block, strict=False).prefixlen not in _SIZES:

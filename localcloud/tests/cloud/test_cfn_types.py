@@ -15,7 +15,7 @@ TEMPLATE = Path(__file__).parent / "templates" / "every_type.yaml"
 REFUSED = """
   Refused:
     Type: AWS::EC2::Subnet
-    DependsOn: [Alarm, Rule, Group, Disk, Associated]
+    DependsOn: [Alarm, Group, Disk, Associated]
     Properties: {VpcId: !Ref Vpc, CidrBlock: 9.0.0.0/24}
 """
 

@@ -82,7 +82,7 @@ SECRETS: dict[str, Case] = {
     "65537 bytes": (lambda c, _: c.create_secret(Name=new(), SecretString="x" * 65537), "ValidationException", 400),
     "two values": (lambda c, _: c.create_secret(Name=new(), SecretString="x", SecretBinary=b"x"),
                    "InvalidParameterException", 400),
-    "deleted": (lambda c, _: c.put_secret_value(SecretId=deleted(c), SecretString="y"), "InvalidRequestException", 400),
+    "deleted": (lambda c, _: c.update_secret(SecretId=deleted(c), SecretString="y"), "InvalidRequestException", 400),
     "window": (lambda c, _: c.delete_secret(SecretId="x", RecoveryWindowInDays=5), "InvalidParameterException", 400),
     "name of one that is being deleted": (lambda c, _: c.create_secret(Name=deleted(c), SecretString="x"),
                                           "InvalidRequestException", 400),

@@ -24,17 +24,15 @@ def points(cloudwatch: Any, count: int) -> Any:
     )  # fmt: skip
 
 
-def budget(budgets: Any, name: str) -> str:
+def budget(budgets: Any, name: str, *thresholds: int, address: str = "a@b.test") -> str:
     wanted = {"TimeUnit": "MONTHLY", "BudgetType": "COST", "BudgetLimit": {"Amount": "1", "Unit": "USD"}}
-    budgets.create_budget(AccountId=ACCOUNT, Budget={"BudgetName": name} | wanted)
+    told = {"NotificationType": "ACTUAL", "ComparisonOperator": "GREATER_THAN"}
+    whom = [{"SubscriptionType": "EMAIL", "Address": address}]
+    notifications = [{"Notification": told | {"Threshold": each}, "Subscribers": whom} for each in thresholds]
+    budgets.create_budget(
+        AccountId=ACCOUNT, Budget={"BudgetName": name} | wanted, NotificationsWithSubscribers=notifications
+    )
     return name
-
-
-def notify(budgets: Any, name: str, threshold: int, address: str = "a@b.test") -> Any:
-    return budgets.create_notification(
-        AccountId=ACCOUNT, BudgetName=name, Subscribers=[{"SubscriptionType": "EMAIL", "Address": address}],
-        Notification={"NotificationType": "ACTUAL", "ComparisonOperator": "GREATER_THAN", "Threshold": threshold},
-    )  # fmt: skip
 
 
 def stream(logs: Any) -> dict[str, str]:
@@ -55,7 +53,7 @@ LOGS: dict[str, Case] = {
     "order": (lambda c, _: events(c, 2, 1), "InvalidParameterException", 400),
     "a day": (lambda c, _: events(c, 0, 86400001), "InvalidParameterException", 400),
     "size": (lambda c, _: events(c, *[0] * 5, message="x" * 220000), "InvalidParameterException", 400),
-    "no group": (lambda c, _: c.start_query(logGroupName="g", startTime=0, endTime=1, queryString="fields x"),
+    "no group": (lambda c, _: c.get_log_events(logGroupName="g", logStreamName="s"),
                  "ResourceNotFoundException", 400),
     "token": (lambda c, _: c.describe_log_groups(nextToken="bogus"), "InvalidParameterException", 400),
     "reserved tag": (lambda c, _: c.create_log_group(logGroupName=new(), tags={"aws:x": "y"}),
@@ -147,11 +145,8 @@ BUDGETS: dict[str, Case] = {
     "name": (lambda c, _: budget(c, "a:b"), "ValidationException", 400),
     "no budget": (lambda c, _: c.describe_notifications_for_budget(AccountId=ACCOUNT, BudgetName="nobody"),
                   "NotFoundException", 400),
-    "notification twice": (lambda c, _: [notify(c, name, 80) for name in [budget(c, new())] * 2],
-                           "DuplicateRecordException", 400),
-    "eleven notifications": (lambda c, _: [notify(c, name, n) for name in [budget(c, new())] for n in range(11)],
-                             "CreationLimitExceededException", 400),
-    "no mail address": (lambda c, _: notify(c, budget(c, new()), 80, "nobody"), "InvalidParameterException", 400),
+    "eleven notifications": (lambda c, _: budget(c, new(), *range(11)), "ValidationException", 400),
+    "no mail address": (lambda c, _: budget(c, new(), 80, address="nobody"), "InvalidParameterException", 400),
 }  # fmt: skip
 
 TABLES = {"logs": LOGS, "cloudwatch": METRICS, "sns": SNS, "budgets": BUDGETS}
