@@ -106,7 +106,7 @@ def _add_fault(fault: argparse.ArgumentParser, named: argparse.ArgumentParser) -
         "kind",
         choices=(*KINDS, "death"),
         metavar="KIND",
-        help=f"{', '.join((*KINDS, 'death'))}; docs/local-cloud.md explains each",
+        help=f"{', '.join((*KINDS, 'death'))}; localcloud/docs/local-cloud.md explains each",
     )
     add.add_argument("--instance-type", metavar="TYPE", help="only for instances of this type")
     add.add_argument("--availability-zone", metavar="ZONE", help="only in this zone")

@@ -31,7 +31,7 @@ Examples:
 def command() -> None:
     """Pack a data set of many small files into few large ones (shards), or check shards.
 
-    Shards are read faster, and each rank reads its own. docs/channels.md says how programs read them.
+    Shards are read faster, and each rank reads its own. docs/data.md says how programs read them.
     """
 
 

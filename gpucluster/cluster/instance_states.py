@@ -20,7 +20,7 @@ SETTLED_S = 15.0
 ON_THE_WAY = {"running": ("pending",), "stopped": ("running", "stopping")}
 _KEY = "Client.InternalError"
 _HINTS = {
-    _KEY: "EC2 says so if you may not use the KMS key of its disks: you need kms:CreateGrant, see docs/aws.md",
+    _KEY: "EC2 says so if you may not use the KMS key of its disks: you need kms:CreateGrant, see docs/account.md",
     "Server.InsufficientInstanceCapacity": "EC2 has no such instance left in its zone: try again later",
 }
 """By the code of the StateReason."""

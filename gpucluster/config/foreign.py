@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpucluster.config.document import Document
 
 INIT = "`gpucluster init` writes a commented cluster.yaml"
-_PARALLELCLUSTER = f"docs/from-parallelcluster.md maps its keys to those of cluster.yaml; {INIT}"
+_PARALLELCLUSTER = f"docs/existing-slurm.md maps its keys to those of cluster.yaml; {INIT}"
 JOB = "a job is `command: [python, train.py]` and more, see docs/jobs.md"
 
 

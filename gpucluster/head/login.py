@@ -175,7 +175,7 @@ class LoginRemote:
         if argv[0] == "sudo":
             raise UsageError(
                 f"the context {self._name} is a cluster that GpuCluster did not build: this needs root there",
-                "docs/contexts.md lists what works on such clusters",
+                "docs/existing-slurm.md lists what works on such clusters",
             )
         words = [self._programs or "/usr/bin", *argv]
         alone = ["sh", "-c", f'{_SETTING}exec "$@"', "sh", *words]

@@ -14,7 +14,7 @@ from gpucluster.layout import Partition
 ALIASES = {alias: key.name for key in job_keys.of_job() for alias in key.aliases.split()}
 
 _CPUS = ("counts the CPUs of a node in other tools", "write cpus_per_task: the CPUs of each rank")
-_DISK = ("a job has no disk of its own", "leave it out; docs/storage/scratch.md says what nodes have")
+_DISK = ("a job has no disk of its own", "leave it out; docs/storage.md says what nodes have")
 REFUSED = {"cpus": _CPUS, "cpu": _CPUS, "disk": _DISK, "disk_size": _DISK}
 """Keys of other tools whose value means nothing here, with the reason and what to do."""
 _GPUS = ("gpus", "gpu", "accelerators")

@@ -35,7 +35,7 @@ class CliContext:
         if chosen := self.chosen_context():
             raise UsageError(
                 f"the context {chosen.name} is a cluster that GpuCluster did not build: this verb needs a cluster file",
-                "choose one with -c cluster.yaml; docs/contexts.md lists the verbs that work with a context",
+                "choose one with -c cluster.yaml; docs/existing-slurm.md lists the verbs that work with a context",
             )
         from gpucluster.config import load
 

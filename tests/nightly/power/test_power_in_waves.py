@@ -1,4 +1,4 @@
-"""An array of 64, types without capacity, and throttled calls, at AWS's pace. See docs/pace.md."""
+"""An array of 64, types without capacity, and throttled calls, at AWS's pace. See localcloud/docs/pace.md."""
 
 from __future__ import annotations
 

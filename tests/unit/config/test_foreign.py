@@ -85,5 +85,5 @@ def test_the_command_line_is_no_file() -> None:
 
 def test_the_page_that_the_hint_names_exists() -> None:
     foreign = recognized(parse(PARALLELCLUSTER, "x"), cluster=True)
-    assert foreign and "docs/from-parallelcluster.md" in foreign.hint
-    assert (Path(__file__).resolve().parents[3] / "docs/from-parallelcluster.md").is_file()
+    assert foreign and "docs/existing-slurm.md" in foreign.hint
+    assert (Path(__file__).resolve().parents[3] / "docs/existing-slurm.md").is_file()

@@ -86,7 +86,7 @@ def test_the_page_of_jobs_has_the_default_of_a_key(key: str) -> None:
 
 
 def test_the_page_of_channels_has_every_key() -> None:
-    keys = {key for keys, _ in rows("docs/channels.md", "key") for key in keys}
+    keys = {key for keys, _ in rows("docs/data.md", "key") for key in keys}
     assert keys == set(Channel.model_fields) - {"task", "output"}  # these are in docs/chains.md
     assert "{task: prepare, output: shards}" in (ROOT / "docs/chains.md").read_text()
 
@@ -101,5 +101,5 @@ def test_the_page_of_commands_has_every_verb_and_no_other() -> None:
 
 
 def test_the_page_of_contexts_names_the_verbs_that_work_with_one() -> None:
-    paragraph = (ROOT / "docs/contexts.md").read_text().partition("**These work:**")[2].partition("\n\n")[0]
+    paragraph = (ROOT / "docs/existing-slurm.md").read_text().partition("**These work:**")[2].partition("\n\n")[0]
     assert set(re.findall(r"`([a-z-]+)`", paragraph)) >= WITH_CONTEXT

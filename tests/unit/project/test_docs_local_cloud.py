@@ -1,4 +1,4 @@
-"""docs/local-cloud.md against the image and the faults; and every path that the documents name."""
+"""localcloud/docs/local-cloud.md against the image and the faults; and every path that the documents name."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ import pytest
 from localcloud.faults import KINDS
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = ROOT / "docs" / "local-cloud.md"
+PAGE = ROOT / "localcloud/docs/local-cloud.md"
 MACHINES = ROOT / "localcloud" / "machines"
 DOCUMENTS = [
     *(path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md") if path.exists()),
     *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "localcloud/docs").glob("*.md")),
     *sorted((ROOT / "bench").glob("*.md")),
     ROOT / "localcloud/README.md",
 ]
 # In backquotes, relative, and with a folder or an ending of this repository: `stacks/network.py`, `cdk.json`.
 _PATH = re.compile(r"`((?:[\w.-]+/)*[\w.-]+(?:/|\.(?:py|sh|j2|yaml|json|md|toml|txt|lock)))`")
 _LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+_ANCHOR = re.compile(r"\]\(([^)#:\s]*)#([^)\s]+)\)")
 # Files of users, of the cluster and of the local cloud, which are not in the repository.
 ELSEWHERE = {
     ".gpucluster/clusters.json",
@@ -81,3 +83,27 @@ def test_paths_in_documents_exist(document: Path) -> None:
     missing = [path for path in sorted(named - tests) if not (ROOT / path).exists()]
     missing += [path for path in sorted(linked) if not (document.parent / path).exists()]
     assert not missing, f"{document.relative_to(ROOT)} names what is not there"
+
+
+def headings(document: Path) -> list[str]:
+    """Their anchors, as GitHub makes them."""
+    found, in_code = [], False
+    for line in document.read_text().splitlines():
+        in_code ^= line.lstrip().startswith("```")
+        if not in_code and (heading := re.match(r"#+ (.*)", line)):
+            words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"[`*]", "", heading[1])).lower()
+            found.append(re.sub(r"[^\w\- ]", "", words).replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_a_link_to_a_heading_finds_it(document: Path) -> None:
+    linked = {
+        (document.parent / path if path else document, name) for path, name in _ANCHOR.findall(document.read_text())
+    }
+    assert [(path.name, name) for path, name in sorted(linked) if name not in headings(path)] == []
+    assert sorted(set(headings(document))) == sorted(headings(document)), "two headings have one anchor"
+
+
+def test_there_are_at_most_27_pages() -> None:
+    assert len([*(ROOT / "docs").rglob("*.md")]) <= 27

@@ -131,7 +131,9 @@ def test_validate_prints_what_the_quickstart_shows(
     assert capsys.readouterr().err == shown
 
 
-PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")})
+PAGES = sorted(
+    {*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md"), *ROOT.glob("localcloud/docs/*.md")}
+)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -64,6 +64,7 @@ def test_no_hint_names_a_package_that_may_be_somebody_elses() -> None:
     texts = [
         *ROOT.glob("*.md"),
         *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("localcloud/docs/*.md"),
         *ROOT.glob("gpucluster/**/*.py"),
         *ROOT.glob("localcloud/**/*.py"),
     ]

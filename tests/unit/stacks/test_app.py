@@ -1,4 +1,4 @@
-"""app.py, as the CDK command line runs it, and the app of docs/aws.md."""
+"""app.py, as the CDK command line runs it, and the app of docs/account.md."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_mistakes_in_the_file_are_reported_without_a_traceback(tmp_path: Path) -
 
 def test_an_app_of_your_own_tags_the_stacks_resources_but_not_its_nodes(tmp_path: Path) -> None:
     shutil.copy(ROOT / "cluster.yaml", tmp_path)
-    shown = re.findall(r"```python\n(.*?)```", (ROOT / "docs/aws.md").read_text(), re.DOTALL)
+    shown = re.findall(r"```python\n(.*?)```", (ROOT / "docs/account.md").read_text(), re.DOTALL)
     assert len(shown) == 1
     program = shown[0].replace("app.synth()", 'cdk.Tags.of(stack).add("team", "vision")\napp.synth()')
     environment = {
@@ -43,4 +43,4 @@ def test_an_app_of_your_own_tags_the_stacks_resources_but_not_its_nodes(tmp_path
     templates = [each["Properties"] for each in resources if each["Type"] == "AWS::EC2::LaunchTemplate"]
     assert templates
     for each in templates:
-        assert '"team"' not in json.dumps(each["LaunchTemplateData"]), "docs/aws.md says that nodes do not have them"
+        assert '"team"' not in json.dumps(each["LaunchTemplateData"]), "docs/account.md says that nodes lack them"
