@@ -1,4 +1,4 @@
-"""Nodes launch, are named and end at AWS's pace, on virtual time: resume, suspend, reconcile. See localcloud/docs/pace.md.
+"""Nodes launch, are named and end at AWS's pace, on virtual time: resume, reconcile. See localcloud/docs/pace.md.
 
 The other scenarios are in tests/nightly/power/test_power_at_scale.py and tests/nightly/power/test_power_in_waves.py.
 """
