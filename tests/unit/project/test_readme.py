@@ -1,4 +1,11 @@
-"""What README and the pages show is what the code has and prints."""
+"""What README and the pages show is what the code has and prints.
+
+No test can compare README's table of other tools. Its sources, as of August 2026: docs.aws.amazon.com/parallelcluster
+(EFA, FSx), docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-resiliency-slurm-auto-resume.html and
+sagemaker-hyperpod-scaling-slurm.html, docs.aws.amazon.com/pcs/latest/userguide/working-with_clusters.html,
+github.com/skypilot-org/skypilot/releases (0.12.0: Slurm), github.com/dstackai/dstack/pull/2271 (EFA),
+github.com/facebookincubator/submitit.
+"""
 
 from __future__ import annotations
 
