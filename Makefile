@@ -125,7 +125,8 @@ golden: python ## write every golden file anew; review the difference
 	-GOLDEN=rewrite python -m pytest -q $(GOLDEN_TESTS)
 	git --no-pager diff --stat -- tests/golden tests/data
 
-picture: ## docs/pictures/design.svg from design.dot; needs graphviz
+picture: python ## docs/pictures: overview.svg from cluster.yaml, design.svg from design.dot; needs graphviz
+	$(VENV)/bin/python docs/pictures/overview.py
 	dot -Tsvg docs/pictures/design.dot -o docs/pictures/design.svg
 
 bench: python ## speed, each figure beside its peer or floor
