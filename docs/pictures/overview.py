@@ -28,7 +28,7 @@ def arrow(x1: int, y1: int, x2: int, y2: int, text: str, both: bool = False) -> 
     start = ' marker-start="url(#tip)"' if both else ""
     ends = f'x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"'
     line = f'<line {ends} stroke="{GREY}" stroke-width="2" marker-end="url(#tip)"{start}/>'
-    place = f'x="{(x1 + x2) // 2}" y="{y1 - 8}"' if y1 == y2 else f'x="{x1 + 96}" y="{(y1 + y2) // 2 + 5}"'
+    place = f'x="{(x1 + x2) // 2}" y="{y1 - 8}"' if y1 == y2 else f'x="{x1 + 74}" y="{(y1 + y2) // 2 + 5}"'
     return f'{line}<text {place} font-size="13" fill="{GREY}">{text}</text>'
 
 
