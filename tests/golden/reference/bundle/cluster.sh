@@ -7,4 +7,6 @@ readonly SSM_PATH=/gpucluster/GpuCluster/
 readonly JOB_USER=ubuntu
 readonly ACCOUNTING=local
 readonly HOME_ON=head-nfs
+readonly NFS_PORT=296
+readonly SLURMCTLD_PORT=297
 readonly JOB_CREDENTIALS=http://127.0.0.1:9911/credentials

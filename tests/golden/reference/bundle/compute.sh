@@ -56,8 +56,8 @@ run_step job_environment
 run_step home_mount
 # Before users can log in, and take its port.
 run_step job_credentials
-run_step users
 run_step job_firewall
+run_step users
 run_step follow_head
 run_step munge
 run_step ssh_trust

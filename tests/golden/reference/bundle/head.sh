@@ -54,8 +54,8 @@ run_step home_mount
 run_step home_export
 # Before users can log in, and take its port.
 run_step job_credentials
-run_step users
 run_step job_firewall
+run_step users
 run_step munge
 run_step mariadb
 run_step renamed
