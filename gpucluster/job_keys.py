@@ -134,7 +134,7 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             same_run="it ends only a run that does not finish"),
         Key("metrics", form="pairs", metavar="NAME=REGEX",
             help="Value to put into result.json: a regular expression finds it in the log; repeatable.",
-            meaning="names, each with a regular expression for the log; see [measuring.md](measuring.md)",
+            meaning="names, each with a regular expression for the log; see [slow.md](slow.md#measuring-jobs)",
             default="none", same_run="they are read from the log, which the run has"),
     ),
     "Packages and containers": (
@@ -167,7 +167,7 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             help="Input data: train=s3://bucket/prefix, train=/fsx/folder, train=./folder to upload it, or "
             "train=task:TASK,output=NAME for the output of another task; repeatable.",
             meaning="input data and which rank reads which part: `train: /fsx/imagenet`, see "
-            "[channels.md](channels.md)", default="none",
+            "[data.md](data.md#channels-a-jobs-input-data)", default="none",
             another_run="the program's input: its location, not its content; for a task's output, also the run that "
             "made it", names_paths=True),
         Key("outputs", form="list", metavar="NAME",
