@@ -13,6 +13,7 @@ from test_launchers import PROGRAMS
 SUBJECTS = [
     "gpucluster_train/*",
     "gpucluster*job/*",
+    "gpucluster/job_keys.py",
     "templates/job/*",
     "tests/cluster/programs/channel_epochs.py",
 ]

@@ -11,6 +11,7 @@ SUBJECTS = [
     "gpucluster/launchers/horovodrun.py",
     "gpucluster/launchers/launcher.py",
     "gpucluster*job/*",
+    "gpucluster/job_keys.py",
     "templates/job/*",
     "gpucluster_train/*",
     "bootstrap/environments/torch*.txt",

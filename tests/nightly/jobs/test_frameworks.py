@@ -13,6 +13,7 @@ SUBJECTS = [
     "bootstrap/stand_in_wheels.py",
     "gpucluster/launchers/*",
     "gpucluster*job/*",
+    "gpucluster/job_keys.py",
     "templates/job/*",
     "bootstrap/environments/*.txt",
 ]

@@ -11,6 +11,7 @@ SUBJECTS = [
     "examples/digits/*",
     "gpucluster/launchers/*",
     "gpucluster*job/*",
+    "gpucluster/job_keys.py",
     "templates/job/*",
     "bootstrap/environments/*.txt",
     "tests/cluster/programs/horovod_gradients.py",

@@ -13,6 +13,7 @@ SUBJECTS = [
     "bootstrap/programs/*job-ram",
     "bootstrap/gpucluster_node/beegfs/*",
     "gpucluster*job/*",
+    "gpucluster/job_keys.py",
     "templates/job/*",
 ]
 COVERED_BY = (

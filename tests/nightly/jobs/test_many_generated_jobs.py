@@ -13,6 +13,7 @@ from tests.shell.jobs.generated_jobs import BATCH, batches, jobs
 
 SUBJECTS = [
     "gpucluster/job/*.py",
+    "gpucluster/job_keys.py",
     "gpucluster/launchers/*.py",
     "templates/job/*",
     "gpucluster_job/exports.py",

@@ -16,6 +16,7 @@ SUBJECTS = [
     "examples/servers/*",
     "gpucluster/launchers/*",
     "gpucluster*job/*",
+    "gpucluster/job_keys.py",
     "templates/job/*",
     "bootstrap/environments/*.txt",
 ]
