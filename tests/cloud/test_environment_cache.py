@@ -77,7 +77,7 @@ def test_root_on_a_node_replaces_no_archive(
     plain, whole = node(), {"Bucket": BUCKET, "Key": KEY}
     begun = plain.create_multipart_upload(**whole)["UploadId"]
     part = plain.upload_part(**whole, UploadId=begun, PartNumber=1, Body=b"planted")["ETag"]
-    tries = {
+    tries: dict[str, Callable[[], object]] = {
         "put": lambda: plain.put_object(**whole, Body=b"planted"),
         "complete": lambda: plain.complete_multipart_upload(
             **whole, UploadId=begun, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": part}]}
