@@ -101,7 +101,7 @@ class Project:
         return self.start(*_DEPLOY, self.stack, **context)
 
     def diff(self, **context: str) -> subprocess.CompletedProcess[str]:
-        return self.run("diff", self.stack, "--fail", **context)
+        return self.run("diff", self.stack, "--fail", timeout_s=120, **context)
 
     def destroy(self, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
         return self.run("destroy", self.stack, "--force", timeout_s=timeout_s)

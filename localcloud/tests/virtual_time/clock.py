@@ -131,8 +131,8 @@ class VirtualClock(Clock):
                 self._go_on()
             return told
 
-        threading.Condition.notify = counted_notify  # type: ignore[method-assign]
-        threading.Condition.wait = counted_wait  # type: ignore[method-assign]
+        threading.Condition.notify = counted_notify  # type: ignore[method-assign, assignment]
+        threading.Condition.wait = counted_wait  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:

@@ -99,7 +99,7 @@ def made(folder: Path, pace: str = "aws", without_lags: Collection[str] = ()) ->
     """pace: a table of localcloud/pace; "" for none."""
     clock = VirtualClock()
     shim = ShimTime(clock)
-    names = {
+    names: dict[tuple[Any, str], Any] = {
         (URLLib3Session, "send"): None,
         (botocore.endpoint, "time"): shim,
         (no_boot, "PENDING_S"): 0.0,

@@ -24,7 +24,7 @@ class ShimTime(types.ModuleType):
         self.monotonic = clock.now
         self.perf_counter = clock.now
         self.time = lambda: self.utc().timestamp()
-        self.time_ns = lambda: int(self.time() * 1e9)
+        self.time_ns = lambda: int(self.utc().timestamp() * 1e9)
         self.monotonic_ns = lambda: int(clock.now() * 1e9)
 
     def utc(self) -> datetime.datetime:
