@@ -1,4 +1,4 @@
-"""Which Slurm node an instance is. ResumeProgram writes it to the instance's tag, and the instance's boot waits for it.
+"""Which Slurm node an instance is. Its launch writes it to the instance's tag, and the instance's boot waits for it.
 
 CreateTags tags many instances in one call, but all with the same value. So instances that were launched together share
 a value, `0:train-[1-500]`: the instance with the launch index 0 is train-1, the next one is train-2. The launch index

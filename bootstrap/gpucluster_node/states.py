@@ -13,8 +13,8 @@ from functools import cached_property
 from itertools import product
 
 LAUNCH_GRACE = timedelta(seconds=90)
-"""Counts while no ResumeProgram is launching the node. The program may not have started yet, or it has ended and EC2
-does not list the new instance yet."""
+"""Counts while no launch has the node. Slurm may not have asked for it yet, or the launch has ended and EC2 does not
+list the new instance yet."""
 GONE_GRACE = timedelta(seconds=20)
 """DescribeInstances may omit an instance that it returned before (elifesciences/builder#88)."""
 ORPHAN_GRACE = timedelta(seconds=60)
@@ -76,12 +76,12 @@ FREE = "its instance has terminated"
 """EC2 lists it as terminated, or has launched none, and the node's SuspendProgram has ended."""
 OURS = (LAUNCHING, DUE, FREE, ALWAYS_ON, ELSE)
 IDLE = (DUE, FREE, ALWAYS_ON, ELSE)
-"""No ResumeProgram has the node."""
+"""No launch has the node."""
 
 NODE = Table(
     (("Slurm's node", SLURM), ("its instance", EC2), ("other facts", OURS)),
     (
-        Rule((SLURM, EC2, (LAUNCHING,)), "", "its ResumeProgram names its instance, or sets it DOWN"),
+        Rule((SLURM, EC2, (LAUNCHING,)), "", "its launch names its instance, or sets it DOWN"),
         Rule(((OFF,), EC2, (ALWAYS_ON,)), "power_up", "the partition's `min_nodes` are always on", then=(ASKED,)),
         Rule(((OFF,), EC2, (DUE, FREE, ELSE)), "", "no job needs it"),
         Rule(((ASKED,), EC2, IDLE), "", "Slurm calls ResumeProgram"),
@@ -150,7 +150,7 @@ INSTANCE = Table(
         Rule(
             ((UNNAMED, UNKNOWN_NODE, SPARE, OWN), _NAMED_SLURM, (BY_PROGRAM,)),
             "",
-            "a ResumeProgram is working on it",
+            "it is being launched",
         ),
         Rule(((UNNAMED,), _NAMED_SLURM, (FROM_BEFORE, SETTLED)), "terminate", "it has no node's name", ORPHAN_GRACE),
         Rule(

@@ -34,17 +34,15 @@ touch_log() {
     put_mode "$1" 0664 root:slurm
 }
 
-# slurmctld runs as slurm, whom the metadata service refuses, so its power programs use sudo. The rule comes first, and also fits the
-# programs of earlier bundles, because Slurm may call one at any moment.
+# power_programs: what slurmctld calls. It runs as slurm, who may write into the folder of requests and nothing more: gpucluster-power
+# reads them. The folder comes first, because Slurm may call a program at any moment, also right after a boot.
 power_programs() {
-    local bin=/opt/gpucluster/bin
     node_program
-    put_file /etc/sudoers.d/gpucluster 0440 root:root <<EOF
-slurm ALL=(root) NOPASSWD:SETENV: $bin/node-program power.resume*, $bin/node-program power.suspend *
-EOF
+    put_file /etc/tmpfiles.d/gpucluster-power.conf 0644 root:root <<<'d /run/gpucluster/requests 0730 root slurm'
+    put_directory /run/gpucluster/requests 0730 root:slurm
+    put_program bin/power-request
     put_program bin/resume
     put_program bin/suspend
     put_program bin/nodes-joined
-    quicken_node_programs
     touch_log /var/log/gpucluster/power.log
 }

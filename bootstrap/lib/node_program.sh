@@ -3,15 +3,6 @@ node_program() {
     put_program bin/node-program
 }
 
-# quicken_node_programs: does once what each program of a head node would do each time it starts. Jobs wait for that: a launch
-# would compile 30 modules and load all of EC2's model.
-quicken_node_programs() {
-    (
-        cd "$BUNDLE" || exit
-        python3 -m compileall -q gpucluster_node && python3 -m gpucluster_node.aws_models
-    ) || say "WARNING: the node programs will start slower"
-}
-
 # keep_port NAME ADDRESS:PORT: systemd keeps the port of gpucluster-NAME, from before users can log in, also while the daemon restarts.
 # Otherwise a user could take the port then, and answer in the daemon's place. A daemon that starts too often would make systemd give
 # up the port too (systemd.socket(5): TriggerLimitIntervalSec, systemd.unit(5): StartLimitIntervalSec); 0 means without limit. systemd

@@ -26,7 +26,7 @@ FAILED = "**the row failed**"
 """The outcome, in the table."""
 ERROR = re.compile(r"\[[^]]*\] (error|fatal): ")
 """A line of slurmctld's log. A node's reason may quote a slurmd's `fatal:`."""
-SERVICES = ("slurmctld", "slurmdbd", "gpucluster-reconcile")
+SERVICES = ("slurmctld", "slurmdbd", "gpucluster-power")
 """Of the head node. systemd starts them again whenever they end."""
 SLURM_SAVES_WITHIN_S = 10
 """SAVE_MAX_WAIT in slurmctld/state_save.c is five seconds; a job that started since then would run again."""

@@ -24,28 +24,60 @@ def the_head(bed: Bed) -> str:
 
 @pytest.mark.fault("slurmctld is killed while it launches a job's nodes")
 def test_slurmctld_killed_during_resume(row: Row) -> None:
-    """systemd ends ResumeProgram with slurmctld's unit."""
+    """The launch is another unit's, and goes on."""
     node, cause = powered_off_node(row.bed), "RequestLimitExceeded"
     row.fault_add("throttle", "--action", "RunInstances")
     began = time.time()
     job = row.submit(*ALONE, f"--sbatch-args=--nodelist={node}", "--", "echo", "the answer is 5050")
-    wait_for("the launch", lambda: launches_again(row.bed, node) == [False], 120)
+    wait_for("the launch", lambda: replays(row.bed, node) == [0], 120)
     time.sleep(SAVED_S)
-    assert launches_again(row.bed, node) == [False], "ResumeProgram runs"
     row.begins()
     row.kills("slurmctld")
-    wait_for("the repeated launch", lambda: launches_again(row.bed, node) == [True], 60)
+    assert replays(row.bed, node) == [0], "it goes on"
     row.why(job, f"EC2 has not launched {node} yet: {cause}")
     row.clear()
     job.completes()
     assert row.bed.launched_since(began) == {row.bed.instance_of(node)}
-    row.ends("systemd restarts slurmctld, and reconcile repeats the launch; the node is launched once")
+    row.ends("systemd restarts slurmctld, and the launch goes on; the node is launched once")
 
 
-def launches_again(bed: Bed, node: str) -> list[bool]:
-    """Of each program that launches the node, or was killed meanwhile: whether it repeats a launch of a killed one."""
+def replays(bed: Bed, node: str) -> list[int]:
+    """Of each launch of the node: how often it was begun again because its process had ended."""
     launching = f"grep -hw {node} /run/gpucluster/launching/*.json 2>/dev/null || :"
-    return [json.loads(line)["again"] for line in bed.ssh("sh", "-c", launching).splitlines()]
+    return [json.loads(line)["replays"] for line in bed.ssh("sh", "-c", launching).splitlines()]
+
+
+@pytest.mark.fault("the program that launches is killed while EC2 throttles its launch")
+def test_launch_killed_while_ec2_throttles(row: Row) -> None:
+    node = powered_off_node(row.bed)
+    row.fault_add("throttle", "--action", "RunInstances")
+    began = time.time()
+    job = row.submit(*ALONE, f"--sbatch-args=--nodelist={node}", "--", "echo", "the answer is 5050", follow=True)
+    row.follows(job, "RequestLimitExceeded")
+    row.begins()
+    row.kills("gpucluster-power")
+    wait_for("the repeated launch", lambda: replays(row.bed, node) == [1], 60)
+    row.clear()
+    wait_for("the launch", lambda: row.bed.launched_since(began), 30)
+    row.ends("systemd starts it again, and it completes the launch; the job keeps its node")
+    job.completes()
+    assert row.bed.launched_since(began) == {row.bed.instance_of(node)}
+
+
+@pytest.mark.fault("the program that launches is killed after EC2 has launched a node, before it has named it")
+def test_launch_killed_before_its_nodes_have_names(row: Row) -> None:
+    node = powered_off_node(row.bed)
+    row.fault_add("throttle", "--action", "CreateTags")
+    row.begins()
+    began = time.time()
+    job = row.submit(*ALONE, f"--sbatch-args=--nodelist={node}", "--", "echo", "the answer is 5050")
+    wait_for("the launch", lambda: row.bed.launched_since(began), 60, 0.1)
+    row.kills("gpucluster-power")
+    row.clear()
+    job.completes()
+    assert row.bed.launched_since(began) == {row.bed.instance_of(node)}
+    row.ends("it makes the same call again, and EC2 returns the same instance; the job keeps its node")
+    row.sees_nothing(job)
 
 
 @pytest.mark.fault("the head node's own disk is full (/var/log, /tmp, /var/tmp)")

@@ -48,12 +48,6 @@ def launched_since(row: Row, since: float) -> int:
     return sum(type_of.get(each) in (FIRST, SECOND) for each in row.bed.launched_since(since))
 
 
-def kill_resume(row: Row, node: str) -> None:
-    """The program that launches the node: its id begins the name of its record."""
-    record = f"basename $(grep -lw {node} /run/gpucluster/launching/*.json)"
-    row.bed.ssh("sh", "-c", f"sudo kill -9 $({record} | cut -d - -f 1)")
-
-
 @pytest.mark.fault("EC2 has no capacity for the partition's first instance type")
 def test_the_first_type_has_no_capacity(row: Row) -> None:
     power_off(row)
@@ -94,12 +88,12 @@ def test_jobs_one_after_another_without_capacity(row: Row) -> None:
         jobs.append(row.submit("--partition", "either", "--nodes", "1", "--", *counting(5)))
         wait_for("its node", lambda wanted=number: list(states(row).values()).count("alloc#") == wanted, 30)
     row.why(jobs[-1], "InsufficientInstanceCapacity")
-    programs = row.bed.ssh("pgrep", "--full", "--count", "python3 -m gpucluster_node.power.resume")
-    assert int(programs) <= 2, "each takes 47 MiB of the head node's memory, and other rows launch too"
+    programs = row.bed.ssh("pgrep", "--full", "--count", "python3 -m gpucluster_node.power")
+    assert int(programs) == 1, "each would take 47 MiB of the head node's memory"
     row.clear()
     for job in jobs:
         job.completes()
-    row.ends("at most two programs launch the nodes of all of them")
+    row.ends("one program launches the nodes of all of them")
 
 
 @pytest.mark.fault("EC2 has capacity for 3 of a job's 8 nodes")
@@ -151,36 +145,6 @@ def test_throttling(row: Row) -> None:
     row.sees_nothing(*jobs)
 
 
-@pytest.mark.fault("ResumeProgram is killed while EC2 throttles its launch")
-def test_a_killed_resume(row: Row) -> None:
-    power_off(row)
-    row.fault_add("throttle", "--action", "RunInstances")
-    job = submit(row, "either", 2)
-    row.follows(job, "RequestLimitExceeded")
-    row.begins()
-    kill_resume(row, job.nodes[0])
-    row.clear()
-    wait_for("the launch", lambda: len(instances(row)) == 2, 30)
-    row.ends("reconcile repeats the launch; the job keeps its nodes")
-    job.completes()
-
-
-@pytest.mark.fault("ResumeProgram is killed after EC2 has launched its nodes, before it has named them")
-def test_a_resume_that_is_killed_before_it_names_its_nodes(row: Row) -> None:
-    power_off(row)
-    row.fault_add("throttle", "--action", "CreateTags")
-    row.begins()
-    began = time.time()
-    job = submit(row, "either", 2)
-    wait_for("the launch", lambda: launched_since(row, began) == 2, 60, 0.1)
-    kill_resume(row, job.nodes[0])
-    row.clear()
-    job.completes()
-    assert launched_since(row, began) == 2
-    row.ends("reconcile makes the same call again, and EC2 returns the same instances; the job keeps its nodes")
-    row.sees_nothing(job)
-
-
 @pytest.mark.fault("Slurm calls ResumeProgram twice for the same nodes")
 def test_the_same_resume_twice(row: Row) -> None:
     power_off(row)
@@ -189,8 +153,7 @@ def test_the_same_resume_twice(row: Row) -> None:
     began = time.time()
     job = submit(row, "either", 2)
     row.follows(job, "RequestLimitExceeded")
-    again = f"nohup sudo -u slurm /opt/gpucluster/bin/resume {','.join(job.nodes)} >/dev/null 2>&1 &"
-    row.bed.ssh("sh", "-c", again)
+    row.bed.ssh("sudo", "-u", "slurm", "/opt/gpucluster/bin/resume", ",".join(job.nodes))
     time.sleep(3)
     row.clear()
     job.completes()

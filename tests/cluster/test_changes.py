@@ -32,7 +32,7 @@ files() {
 # The start time of each service, except those of timers, of sessions and their clean-up, and of the check after a job.
 _SERVICES = """
 systemctl list-units --type=service --state=active --no-legend --plain | awk '{print $1}' |
-    grep -Ev '^(gpucluster-(update|reconcile|health[.])|user|session|systemd-(tmpfiles|hostnamed|timedated))' | sort |
+    grep -Ev '^(gpucluster-(update|power|health[.])|user|session|systemd-(tmpfiles|hostnamed|timedated))' | sort |
     xargs -n 1 systemctl show -p Id,ActiveEnterTimestampMonotonic,MainPID
 """
 
@@ -250,7 +250,7 @@ def test_killed_services_restart_with_the_queue_and_the_running_job(cluster: Bed
 SLURM_SAVES_WITHIN_S = 10
 """Slurm 23.11 and 24.11 write a changed queue after five seconds (SAVE_MAX_WAIT in slurmctld/state_save.c); a job that
 started since then runs again."""
-SERVICES = ("slurmctld", "slurmdbd", "mariadb", "munge", "gpucluster-reconcile", "gpucluster-update")
+SERVICES = ("slurmctld", "slurmdbd", "mariadb", "munge", "gpucluster-power", "gpucluster-update")
 
 
 def _queue_of_one(cluster: Bed) -> str:

@@ -61,6 +61,8 @@ class World:
         fleet.write_text(json.dumps(_fleet(sizes)))
         os.environ |= self.account.credentials()
         (folder / "var/lib/gpucluster").mkdir(parents=True)
+        self._asked = folder / "run/gpucluster/requests"
+        self._asked.mkdir(parents=True)
         self.programs = Programs(code / "bootstrap", self.clock, folder, fleet, self._scontrol)
         cloud.begin()
         cloud.calls.clear()
@@ -71,7 +73,7 @@ class World:
     def begin(self) -> None:
         for loop, pause_s in ((self._tick, slurm.TICK_S), (self._boot, slurm.TICK_S)):
             threading.Thread(target=self._loop, args=(loop, pause_s), daemon=True).start()
-        self.programs.start("reconcile")
+        self.programs.start("daemon")
 
     def _loop(self, step: Callable[[], None], pause_s: float) -> None:
         try:
@@ -82,25 +84,28 @@ class World:
             pass
 
     def _tick(self) -> None:
-        self.slurm.tick(self._resume, lambda nodes: self.programs.start("suspend", ",".join(nodes)))
+        self.slurm.tick(lambda nodes, jobs: self._ask("resume", nodes, jobs), lambda nodes: self._ask("suspend", nodes))
 
-    def _resume(self, nodes: list[str], jobs: list[dict[str, object]]) -> None:
-        """resume_program serves other programs over a socket, which knows no virtual time. resume launches alone."""
-        file = self._folder / f"resume-{next(self._requests)}.json"
-        file.write_text(json.dumps({"nodes": nodes, "jobs": jobs, "asked": []}))
-        self.programs.start("resume", str(file), ",".join(nodes))
+    def _ask(self, verb: str, nodes: list[str], jobs: Sequence[dict[str, object]] = ()) -> None:
+        """As bin/power-request."""
+        name, now = f"{verb}.{next(self._requests)}", self.shim.utc().timestamp()
+        new = self._asked / f".{name}"
+        new.write_text(f"{','.join(nodes)}\n{json.dumps({'jobs': jobs})}")
+        os.utime(new, (now, now))
+        new.rename(self._asked / name)
 
     def _scontrol(self, program: str, argv: Sequence[str]) -> str:
         self.clock.sleep(slurm.SCONTROL_S)
         before = len(self.slurm.downs)
         text = self.slurm.run(list(argv))
-        if program != "resume" and (new := self.slurm.downs[before:]):
+        if type(threading.current_thread()).__name__ == "Rounds" and (new := self.slurm.downs[before:]):
             self._judge(new)
         return text
 
     def _judge(self, downs: list[slurm.Down]) -> None:
-        """Booting nodes that a program other than resume set DOWN; only resume may do that."""
-        launching = {node for name, words in self.programs.running if name == "resume" for node in words[1].split(",")}
+        """Booting nodes that reconcile set DOWN; only their launch may do that."""
+        records = (self._folder / "run/gpucluster/launching").glob("[!.]*.json")
+        launching = {node for each in records for node in json.loads(each.read_text())["nodes"]}
         alive = set(self.named().values())
         for down in downs:
             if down.node in alive or (down.node in launching and "POWERING_UP" in down.state):

@@ -71,7 +71,7 @@ def free(
     ask: Ask,
     launches: Mapping[str, launched.Launch],
 ) -> frozenset[str]:
-    """Nodes that Slurm only powers down, whose SuspendProgram has ended, and which have no instance for certain: EC2
+    """Nodes that Slurm only powers down, whose suspend has ended, and which have no instance for certain: EC2
     lists it as terminated, or has refused to launch one. An instance that is shutting down does not count: it may still
     report the end of a job that runs again on the node (job_epilog_complete in Slurm's job_mgr.c)."""
     left = [node for node in nodes if only_powers_down(node) and node.name not in own]

@@ -2,7 +2,7 @@
 of the type pause. Each further pause is twice as long, until an instance of the type passes its checks. A few bad
 instances among many that were launched together pause nothing.
 
-reconcile writes the count to a file. ResumePrograms read the paused types from it, and `gpucluster why` reads the
+reconcile writes the count to a file. Launches read the paused types from it, and `gpucluster why` reads the
 failed nodes. A cluster is in one zone, so the count of a type is about that zone only.
 """
 

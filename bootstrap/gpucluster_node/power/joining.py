@@ -10,7 +10,7 @@ from functools import cached_property
 
 from gpucluster_node import dns, ec2, fleet, names, slurm
 from gpucluster_node.aws import AWS_ERRORS, brief, client
-from gpucluster_node.power import in_flight, launched
+from gpucluster_node.power import journal, launched
 from gpucluster_node.power.groups import Group
 
 log = logging.getLogger("resume")
@@ -23,7 +23,7 @@ class Joining:
     def __init__(
         self,
         cluster: fleet.Fleet,
-        record: in_flight.Record,
+        record: journal.Record,
         refuse: Callable[[Sequence[str], str], None],
         clock: Callable[[], float],
     ) -> None:

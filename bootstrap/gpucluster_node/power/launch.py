@@ -11,7 +11,7 @@ from typing import Any
 
 from gpucluster_node import ec2, fleet, rates
 from gpucluster_node.aws import AWS_ERRORS, brief, error_code, has_expired, http_status, is_throttled
-from gpucluster_node.power.asked import Call
+from gpucluster_node.power.journal import Call
 
 log = logging.getLogger("launch")
 CALLS = rates.TokenBucket(5, 2)
@@ -20,9 +20,7 @@ CALLS = rates.TokenBucket(5, 2)
 MOST_AT_ONCE = 500
 PATIENCE_S = 600.0
 """How long a call is repeated that EC2 throttles or does not serve. This may be long: after 1,000 instances at once EC2
-launches two a second (the same guide). Slurm gives up on a node after ResumeTimeout, 1,800 s and more. It does not end
-this program, because slurmctld runs as the user slurm, who may not signal root's processes. A restart of slurmctld's
-unit does end it, because systemd then ends all processes of the unit (systemd.kill: KillMode)."""
+launches two a second (the same guide). Slurm gives up on a node after ResumeTimeout, 1,800 s and more."""
 FAULTS = 5
 """How many times a call is made if EC2 has an internal error, which may be one of this instance type only."""
 ROOM_S = 900.0
@@ -108,7 +106,7 @@ class Launched:
 
 
 class Launcher:
-    """The launches of one ResumeProgram. Any thread may call."""
+    """The launches of one request. Any thread may call."""
 
     def __init__(
         self,
@@ -120,7 +118,7 @@ class Launcher:
         waits: Callable[[Sequence[str], str], None] = lambda nodes, why: None,
         asked: Callable[[Call], None] = lambda call: None,
     ) -> None:
-        """attempt: differs between programs. client: returns an EC2 client that repeats nothing. waits: called with
+        """attempt: differs between requests. client: returns an EC2 client that repeats nothing. waits: called with
         nodes that wait, and the reason. asked: called before EC2 is, and afterwards with the nodes that have got an
         instance."""
         self._cluster, self._attempt, self._client = cluster, attempt, client

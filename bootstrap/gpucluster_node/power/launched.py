@@ -1,7 +1,7 @@
-"""Records which instance was launched for a node, and that its SuspendProgram has ended: a file for each node.
+"""Records which instance was launched for a node, and that its suspend has ended: a file for each node.
 
-ResumePrograms and SuspendPrograms write it, and reconcile reads it. EC2 shows no address of a terminated instance: only
-its id tells it from earlier instances with the same name. /run is cleared at boot; then nothing is recorded.
+`resume` and `suspend` write it, and `reconcile` reads it. EC2 shows no address of a terminated instance: only its id
+tells it from earlier instances with the same name. /run is cleared at boot; then nothing is recorded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Launch:
     address: str = ""
     """Slurm has it too, until the node is powered off."""
     suspended: bool = False
-    """Whether the node's SuspendProgram has ended since."""
+    """Whether the node's suspend has ended since."""
 
 
 def write(instances: Mapping[str, ec2.Instance]) -> None:
@@ -58,7 +58,7 @@ def after(moment: float, nodes: Iterable[str]) -> list[str]:
 
 
 def suspended(before: Mapping[str, Launch | None]) -> None:
-    """before: what was recorded when the SuspendProgram began. If it is late, its node may have another launch."""
+    """before: what was recorded when the suspend began. If it is late, its node may have another launch."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for node, launch in before.items():
         if _read(node) == launch:

@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from gpucluster_node import ec2, ends, fleet, locks, slurm, states
+from gpucluster_node import ec2, ends, fleet, slurm, states
 from gpucluster_node.aws import AWS_ERRORS, brief
-from gpucluster_node.power import announced, in_flight, spending, words
+from gpucluster_node.power import announced, spending, words
 
 log = logging.getLogger("limits")
-FOLDER = Path("/run/gpucluster/limits")
 LOCK_LIMIT_S = 900.0
 """The launch before may wait as long for EC2 (resume.ASK_S)."""
+_alone: dict[str, threading.Lock] = {}
+"""Of each partition."""
 _PAID = frozenset({states.BOOTING, *states.IN_SERVICE})
 
 
@@ -51,11 +52,13 @@ class Limits:
     ec2: Callable[[], Any]
     now: Callable[[], datetime]
     prices: Callable[[], Mapping[str, float]] = spending.prices
+    launching: Callable[[], Collection[str]] = frozenset
+    """Returns the nodes of all launches that are under way."""
 
     @contextmanager
     def one_at_a_time(self, partition: str) -> Iterator[None]:
         limited = self._max_usd_per_hour(partition) is not None
-        with _locked(FOLDER / partition) if limited else nullcontext():
+        with _locked(partition) if limited else nullcontext():
             yield
 
     def room(self, partition: str, templates: Sequence[fleet.LaunchTemplate]) -> Room:
@@ -109,7 +112,7 @@ class Limits:
     def _usd_per_hour_now(self, partition: str, usd_per_hour: Mapping[str, float], highest: float) -> float:
         """The cost of the partition's launched nodes. A DOWN node costs money as long as it has an instance."""
         types = {each.node: each.instance_type for each in ec2.describe(self.ec2(), self.cluster) if each.node}
-        launching = in_flight.nodes()
+        launching = self.launching()
         paid = [
             node.name
             for node in slurm.nodes()
@@ -127,7 +130,11 @@ class Limits:
 
 
 @contextmanager
-def _locked(file: Path) -> Iterator[None]:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with locks.held(file, LOCK_LIMIT_S):
+def _locked(partition: str) -> Iterator[None]:
+    lock = _alone.setdefault(partition, threading.Lock())
+    if not lock.acquire(timeout=LOCK_LIMIT_S):
+        raise TimeoutError(f"another launch of partition {partition} has waited for EC2 for {LOCK_LIMIT_S:g} s")
+    try:
         yield
+    finally:
+        lock.release()

@@ -1,14 +1,13 @@
 """Keeps Slurm's nodes consistent with EC2's instances, for as long as the head node runs.
 
 `decide` compares the two by the tables in `states`, and returns actions; `act` executes them. Some states are normal
-between two steps of another program, such as a node that powers up and has no instance yet. They lead to an action only
+between two steps of a launch, such as a node that powers up and has no instance yet. They lead to an action only
 after a while: `Seen` remembers since when they have lasted.
 """
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
@@ -16,14 +15,12 @@ from functools import cache, partial
 
 from gpucluster_node import dns, ec2, fleet, retry, slurm, states
 from gpucluster_node.aws import AWS_ERRORS, client
-from gpucluster_node.log import start_logging
 from gpucluster_node.power import (
-    again,
     announced,
     booting,
     ended,
     failing,
-    in_flight,
+    journal,
     labels,
     launched,
     outdated,
@@ -183,11 +180,38 @@ class Rounds:
     network: switches.Network
     templates: outdated.Wanted
     labels: labels.Labels
+    book: journal.Journal
     failed: failing.Watch = field(default_factory=failing.Watch)
     seen: Seen = field(default_factory=Seen)
     known: ended.Known = field(default_factory=ended.Known)
     own: Mapping[str, ec2.Instance] = field(default_factory=dict)
     """Node -> its instance, in the last round."""
+
+    @classmethod
+    def of(cls, cluster: fleet.Fleet, book: journal.Journal) -> Rounds:
+        return cls(
+            cluster,
+            spending.Ledger(cluster, spending.prices()),
+            announced.Announced(lambda: client("ec2")),
+            overspent.Overspent(fleet.newest),
+            switches.Network(lambda: client("ec2", attempts=1)),
+            outdated.Wanted(lambda: client("ssm")),
+            labels.Labels(lambda: client("ec2", attempts=1)),
+            book,
+        )
+
+    def once(self) -> int:
+        """Returns the seconds until the next round. An error of our own must not end it, nor the launches."""
+        try:
+            actions = self.actions()
+            act(actions)
+            # The jobs of lost nodes are pending now.
+            return SOON_S if any(action.verb == "down" for action in actions) else INTERVAL_S
+        except (*AWS_ERRORS, slurm.SlurmError) as error:
+            log.warning("skipped: %s", error)
+        except Exception:
+            log.exception("skipped")
+        return INTERVAL_S
 
     def actions(self) -> list[Action]:
         """Of the next round. Raises AWS_ERRORS, SlurmError."""
@@ -195,11 +219,10 @@ class Rounds:
         instances = self._instances()
         self.ledger.update(instances, datetime.now(timezone.utc))
         wanted = self.templates.of(cluster, outdated.partitions(cluster, instances))
-        launching, calls = in_flight.nodes(), in_flight.tokens()
+        launching, calls = self.book.nodes(), self.book.tokens()
         nodes = slurm.nodes()
-        _forget_launches(nodes)
+        _forget_launches(nodes, self.book)
         own = self.own = words.own(instances, nodes)
-        again.look(in_flight.killed(), nodes, own, instances, launching)
         booting.write(booting.booting(nodes, own))
         self.failed.look(nodes, own, failing.utc())
         self.announced.look(nodes, own, datetime.now(timezone.utc))
@@ -225,11 +248,11 @@ class Rounds:
             raise
 
 
-def _forget_launches(nodes: Sequence[slurm.Node]) -> None:
-    """Of nodes that are off. Called before anything slow, and not for nodes with a ResumeProgram: a new launch must
+def _forget_launches(nodes: Sequence[slurm.Node], book: journal.Journal) -> None:
+    """Of nodes that are off. Called before anything slow, and not for nodes that are being launched: a new launch must
     stay recorded."""
     if off := launched.recorded() & {node.name for node in nodes if node.has("POWERED_DOWN")}:
-        launched.forget(off - in_flight.nodes())
+        launched.forget(off - book.nodes())
 
 
 def _ask_once(cluster: fleet.Fleet) -> ended.Ask:
@@ -241,32 +264,3 @@ def _ask_once(cluster: fleet.Fleet) -> ended.Ask:
         return [each for each in over() if each.node in wanted]
 
     return ask
-
-
-def main() -> None:
-    start_logging()
-    cluster = fleet.load()
-    rounds = Rounds(
-        cluster,
-        spending.Ledger(cluster, spending.prices()),
-        announced.Announced(lambda: client("ec2")),
-        overspent.Overspent(fleet.newest),
-        switches.Network(lambda: client("ec2", attempts=1)),
-        outdated.Wanted(lambda: client("ssm")),
-        labels.Labels(lambda: client("ec2", attempts=1)),
-    )
-    prepare(cluster)
-    while True:
-        try:
-            actions = rounds.actions()
-            act(actions)
-            # The jobs of lost nodes are pending now.
-            pause_s = SOON_S if any(action.verb == "down" for action in actions) else INTERVAL_S
-        except (*AWS_ERRORS, slurm.SlurmError) as error:
-            log.warning("skipped: %s", error)
-            pause_s = INTERVAL_S
-        time.sleep(pause_s)
-
-
-if __name__ == "__main__":
-    main()

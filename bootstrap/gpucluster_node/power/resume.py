@@ -1,35 +1,29 @@
-"""The launches of Slurm's ResumeProgram (`resume_program`): the instances of nodes that jobs wait for.
-
-usage: resume FILE. reconcile starts this program to repeat the launches of killed ones (`again`).
+"""Launches what Slurm asks for with its ResumeProgram: the instances of nodes that jobs wait for.
 
 The nodes of a job are launched together or not at all. Jobs of one node share a call, which may launch some of the
 nodes. If EC2 lacks capacity, the launch is repeated every 15 s, as long as a job waits for it. If EC2 throttles or does
 not answer, the call is repeated under the same condition. Nodes that could not be launched are set DOWN, with EC2's
-code and message as the reason. During a launch, `in_flight` lists the nodes and why they wait. Nodes that another
-program is launching are left to it.
+code and message as the reason. During a launch, `journal` lists the nodes and why they wait.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import logging
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timezone
-from pathlib import Path
+from functools import partial
 
-from gpucluster_node import ec2, fleet, locks, refusals, retry, slurm
+from gpucluster_node import ec2, fleet, refusals, retry, slurm
 from gpucluster_node.aws import AWS_ERRORS, brief, client, error_code
-from gpucluster_node.log import start_logging
-from gpucluster_node.power import asked, failing, in_flight, launch, launched, limits, offers, shortage, spending
-from gpucluster_node.power.asked import Call
+from gpucluster_node.power import failing, journal, launch, launched, limits, shortage, spending, spool
 from gpucluster_node.power.groups import Group, groups
 from gpucluster_node.power.joining import Joining
+from gpucluster_node.power.journal import Call
 from gpucluster_node.power.wanted import Wanted
 
 log = logging.getLogger("resume")
@@ -41,7 +35,9 @@ ASK_S = 900.0
 (ResumeTimeout), and the node must boot in the remaining time."""
 
 LATE_S = 5.0
-"""A program that has waited for longer to record its nodes asks Slurm first whether it still powers them up."""
+"""Of a request that has waited for longer, Slurm is asked first whether it still powers its nodes up."""
+MOST_REPLAYS = 5
+"""An `up` with new programs ends the daemon, too."""
 LOOK_S = 5.0
 """How often a paused launch checks whether it may continue."""
 READ_AGAIN_S = 10.0
@@ -50,31 +46,31 @@ turn uses what `gpucluster up` has written before it."""
 
 
 class Resume:
-    """One run of the program. It launches groups in parallel, so that none waits until another one has failed."""
+    """The launches of one request. Groups are launched in parallel: none waits until another one has failed."""
 
     def __init__(
         self,
         cluster: fleet.Fleet,
         launcher: launch.Launcher,
-        record: in_flight.Record,
+        record: journal.Record,
         load: Callable[[], fleet.Fleet] = fleet.newest,
     ) -> None:
         """load: returns what the cluster is now."""
         self._cluster, self._launcher, self._record, self._load = cluster, launcher, record, load
-        self._limits = limits.Limits(cluster, lambda: client("ec2"), lambda: datetime.now(timezone.utc), _newest_prices)
+        self._limits = limits.Limits(cluster, lambda: client("ec2"), _now, _newest_prices, record.journal.nodes)
         self._wanted = Wanted(lambda: self._cluster, record, launcher.unsure)
         self._joining = Joining(cluster, record, self._refuse, launcher.clock)
         self._templates: dict[str, tuple[fleet.LaunchTemplate, ...]] = {}
         self._stale: set[str] = set()
         self._reading, self._read_at = threading.Lock(), launcher.clock()
 
-    def run(self, wanted: Sequence[Group], killed: Sequence[Call] = ()) -> None:
-        """killed: calls of killed programs."""
+    def run(self, wanted: Sequence[Group], calls: Sequence[Call] = ()) -> None:
+        """calls: those of a process that has ended."""
         launched.forget(node for group in wanted for node in group.nodes)
         with self._joining.tags, ThreadPoolExecutor(GROUPS_AT_ONCE) as pool:
-            list(pool.map(lambda group: self.one(group, killed), wanted))
+            list(pool.map(lambda group: self.one(group, calls), wanted))
 
-    def one(self, group: Group, killed: Sequence[Call] = ()) -> None:
+    def one(self, group: Group, calls: Sequence[Call] = ()) -> None:
         """After any error it sets nodes DOWN that were not launched: Slurm would show them as powering up until its
         timeout."""
         left = list(group.nodes)
@@ -85,7 +81,7 @@ class Resume:
             self._joining.keep(group, instances)
 
         try:
-            for call in killed:
+            for call in calls:
                 if set(left).intersection(call.nodes):
                     self._repeat(call, left, keep)
             since = self._launcher.clock()
@@ -119,7 +115,7 @@ class Resume:
             found = zip(call.nodes, instances, strict=False)
             keep({node: instance for node, instance in found if node in left})
         except (*AWS_ERRORS, launch.NotWantedError) as error:
-            log.info("%s: the call of a killed program is not repeated: %s", ",".join(call.nodes), error)
+            log.info("%s: the call of a process that has ended is not repeated: %s", ",".join(call.nodes), error)
             left[:] = self._wanted.still(left)
 
     def _usable(
@@ -221,6 +217,10 @@ class Resume:
         self._record.done(nodes)
 
 
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
 def _newest_prices() -> dict[str, float]:
     return spending.prices(fleet.NEWEST)
 
@@ -230,50 +230,44 @@ def count(partition: str, found: launch.Launched) -> None:
         refusals.record(partition, error_code(error))
 
 
-def accept(request: offers.Request, *, again: bool = False, killed: Sequence[Call] = ()) -> Callable[[], None]:
-    """Records the nodes that no other program launches, and returns the function that launches them. killed: calls of
-    killed programs."""
-    began = time.monotonic()
-    try:
-        record = in_flight.Record(request.nodes, jobs=request.jobs, again=again)
-    except locks.HeldError as error:
-        why = str(error)
-        return lambda: _set_down(request.nodes, why)
-    is_late = time.monotonic() - began > LATE_S
+def accept(request: spool.Request, book: journal.Journal) -> Callable[[], None]:
+    """Records the nodes that no other launch has, and returns the function that launches them."""
+    record = book.open(request.nodes, request.jobs)
     if len(record.mine) < len(request.nodes):
-        log.warning("another program launches %s", ",".join(node for node in request.nodes if node not in record.mine))
-    mine = without_launched(record, request.since)
-
-    def launch_them() -> None:
-        try:
-            cluster = fleet.load()
-            launcher = launch.Launcher(
-                cluster,
-                f"{time.time_ns()}",
-                lambda: client("ec2", attempts=1),
-                waits=record.waits,
-                asked=record.asked,
-            )
-            if again:
-                launcher.unsure.update(mine)  # what EC2 answered the killed programs is not known
-            left = Wanted(lambda: cluster, record).still(mine) if is_late else mine
-            Resume(cluster, launcher, record).run(groups(cluster, left, request.jobs), killed)
-        except Exception:
-            log.exception("%s: the launch failed", ",".join(mine))
-            raise
-        finally:
-            record.close()
-
-    return launch_them
-
-
-def without_launched(record: in_flight.Record, since: float) -> list[str]:
-    """Another program may have got an instance for a node while this one waited, and have ended."""
-    already = launched.after(since, record.mine)
-    if already:
+        log.warning("another launch has %s", ",".join(node for node in request.nodes if node not in record.mine))
+    if already := launched.after(request.since, record.mine):  # by a launch that has ended since Slurm asked
         log.warning("%s: launched since Slurm asked", ",".join(already))
         record.done(already)
-    return [node for node in record.mine if node not in already]
+    return partial(_launch, record, asks_slurm=time.time() - request.since > LATE_S)
+
+
+def launch_again(record: journal.Record) -> None:
+    """Completes the launches of a process that has ended. If it was killed by them, for lack of memory perhaps, that
+    must end some time: reconcile sets the nodes DOWN."""
+    if record.replays > MOST_REPLAYS:
+        log.error("%s: launched %s times in vain", ",".join(record.mine), record.replays)
+        record.close()
+        return
+    log.warning("%s: their launch was interrupted; goes on", ",".join(record.mine))
+    _launch(record, asks_slurm=True)
+
+
+def _launch(record: journal.Record, *, asks_slurm: bool) -> None:
+    try:
+        cluster = fleet.load()
+        launcher = launch.Launcher(
+            cluster, f"{time.time_ns()}", lambda: client("ec2", attempts=1), waits=record.waits, asked=record.asked
+        )
+        calls = list(record.calls.values())
+        if record.replays:
+            launcher.unsure.update(record.left)  # what EC2 answered is not known
+        left = [node for node in record.mine if node in record.left]
+        if asks_slurm:
+            left = Wanted(lambda: cluster, record, launcher.unsure).still(left)
+        Resume(cluster, launcher, record).run(groups(cluster, left, record.jobs), calls)
+    except Exception:
+        log.exception("%s: the launch failed", ",".join(record.left))
+    record.close()
 
 
 def _set_down(nodes: Sequence[str], why: str) -> None:
@@ -282,15 +276,3 @@ def _set_down(nodes: Sequence[str], why: str) -> None:
         slurm.set_down(nodes, retry.reason(why, retry.LAUNCH_REFUSED_S))
     except slurm.SlurmError as error:
         log.error("reconcile sets them down later: %s", error)
-
-
-def main() -> None:
-    path = Path(sys.argv[1])
-    found = json.loads(path.read_text())
-    path.unlink()
-    start_logging()
-    accept(offers.Request(found["nodes"], found["jobs"]), again=True, killed=list(map(asked.read, found["asked"])))()
-
-
-if __name__ == "__main__":
-    main()

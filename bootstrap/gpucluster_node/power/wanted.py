@@ -6,21 +6,21 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 
 from gpucluster_node import fleet, retry, slurm
-from gpucluster_node.power import in_flight
+from gpucluster_node.power import journal
 
 log = logging.getLogger("resume")
 
 
 class Wanted:
     def __init__(
-        self, cluster: Callable[[], fleet.Fleet], record: in_flight.Record, unsure: Collection[str] = ()
+        self, cluster: Callable[[], fleet.Fleet], record: journal.Record, unsure: Collection[str] = ()
     ) -> None:
         """cluster: returns what the cluster is now. unsure: nodes that EC2 may have launched."""
         self._cluster, self._record, self._unsure = cluster, record, unsure
 
     def still(self, nodes: Sequence[str]) -> list[str]:
-        """Drops nodes that Slurm has set DOWN or is powering down: it may request them again, and another program then
-        launches them. Sets nodes DOWN whose job was cancelled: without an instance, Slurm would show them as powering
+        """Drops nodes that Slurm has set DOWN or is powering down: it may request them again, and another launch then
+        has them. Sets nodes DOWN whose job was cancelled: without an instance, Slurm would show them as powering
         up until its timeout."""
         try:
             found = slurm.nodes(nodes)

@@ -19,8 +19,8 @@ _WAKING = ("POWERING_UP", "POWER_UP")
 @dataclass(frozen=True)
 class Snapshot:
     """The state of all nodes and instances at one moment. now: in the head node's time zone, like Slurm's times.
-    wanted: partition -> its current templates. launching: nodes that ResumePrograms are working on; calls: the tokens
-    of their calls. ended: nodes whose instance EC2 lists as shutting-down or terminated, with that state. free: nodes
+    wanted: partition -> its current templates. launching: nodes that launches have; calls: the tokens of their
+    calls. ended: nodes whose instance EC2 lists as shutting-down or terminated, with that state. free: nodes
     that Slurm powers down and whose instance is over."""
 
     cluster: fleet.Fleet
@@ -115,7 +115,7 @@ def _in_service(node: slurm.Node) -> str:
 
 
 def own(instances: Sequence[ec2.Instance], nodes: Sequence[slurm.Node] = ()) -> dict[str, ec2.Instance]:
-    """Node -> its instance: the one whose address Slurm has, which its ResumeProgram has set; else the newest. A user
+    """Node -> its instance: the one whose address Slurm has, which its launch has set; else the newest. A user
     may launch another one with the same tags, and a program that was repeated may have launched two."""
     addresses = {node.name: node.address for node in nodes if node.address}
 

@@ -8,7 +8,7 @@ step_release() {
 Description=End this cluster's compute instances when the head node is powered off
 After=network-online.target systemd-resolved.service dbus.service
 Wants=network-online.target
-Before=slurmctld.service gpucluster-reconcile.service gpucluster-update.service
+Before=slurmctld.service gpucluster-power.service gpucluster-update.service
 
 [Service]
 Type=oneshot

@@ -19,7 +19,7 @@ SUBJECTS = [
     "bootstrap/gpucluster_node/power/*",
     "bootstrap/gpucluster_node/head/*",
     "bootstrap/steps/system/update.sh",
-    "bootstrap/steps/slurm/reconcile.sh",
+    "bootstrap/steps/slurm/power.sh",
 ]
 COVERED_BY = (
     "test_draining.py, test_cli_changes.py, test_node_reconcile.py, test_update_plan.py; a node that comes back and a "

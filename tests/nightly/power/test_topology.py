@@ -101,7 +101,7 @@ def test_slurm_gives_a_job_idle_nodes_of_one_switch(big: Bed) -> None:
         assert f"SwitchName={place.rpartition('/')[2]} Level=0" in big.ssh("scontrol", "show", "topology")
     exchange(big)
     # It changes the tree when it starts, and then at most every ten minutes.
-    big.ssh("sudo", "systemctl", "restart", "gpucluster-reconcile")
+    big.ssh("sudo", "systemctl", "restart", "gpucluster-power")
     wait_for("another tree", lambda: "nn-2b" in big.ssh("scontrol", "show", "topology"), 120)
     shown = big.ssh("scontrol", "show", "topology")
     leaves = dict(re.findall(r"SwitchName=(\S+) Level=0 LinkSpeed=1 Nodes=(\S+)", shown))

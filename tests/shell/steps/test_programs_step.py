@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from gpucluster_node import aws_models
 from test_steps import source_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -18,9 +16,10 @@ ROOT = Path(__file__).resolve().parents[3]
 def run(root: Path) -> str:
     """Returns what the step says."""
     text = "".join(source_of(name).read_text() for name in ("node_program", "controller", "staging", "programs"))
-    text = re.sub(r"(?<![\w$/])/(etc|opt|var)/", rf"{root}/\1/", text)
+    text = re.sub(r"(?<![\w$/])/(etc|opt|run|var)/", rf"{root}/\1/", text)
     stubs = 'say() { echo "$*"; }\n'
     stubs += 'put_file() { mkdir -p "${1%/*}"; cat >"$1"; }\ntouch_log() { :; }\n'
+    stubs += 'put_directory() { mkdir -p "$1"; echo "$2 $3" >"$1/of"; }\n'
     stubs += f'put_program() {{ put_file "{root}/opt/gpucluster/$1" <"{ROOT}/bootstrap/programs/$1"; }}\n'
     script = f"set -euo pipefail\nBUNDLE={root}/bundle\n{text}\n{stubs}\nstep_programs\n"
     environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # a Python that has boto3
@@ -37,34 +36,19 @@ def test_programs_of_an_older_bundle_are_replaced(tmp_path: Path) -> None:
     resume.parent.mkdir(parents=True)
     resume.write_text('exec sudo -n node-program resume "$@"\n')
     run(tmp_path)
-    assert "/opt/gpucluster/bin/node-program power.resume" in resume.read_text()
-    assert "node-program power.suspend *" in (tmp_path / "etc/sudoers.d/gpucluster").read_text()
+    assert "/opt/gpucluster/bin/power-request resume" in resume.read_text()
+    assert (tmp_path / "opt/gpucluster/bin/power-request").exists()
     assert "etc/slurm/burst_buffer.lua" not in written(tmp_path)
 
 
-def test_a_launch_finds_compiled_modules_and_small_models(tmp_path: Path) -> None:
-    copied = tmp_path / "bundle/gpucluster_node"
-    shutil.copytree(ROOT / "bootstrap/gpucluster_node", copied, ignore=shutil.ignore_patterns("__pycache__"))
-    resume = tmp_path / "opt/gpucluster/bin/resume"
-    resume.parent.mkdir(parents=True)
-    resume.touch()
-    assert "WARNING" not in run(tmp_path)
-    assert list((copied / "power/__pycache__").glob("resume.*.pyc"))
-    assert operations_of_ec2(copied.parent) == len(aws_models.OPERATIONS["ec2"])
-
-
-def operations_of_ec2(bundle: Path) -> int:
-    script = "from gpucluster_node import aws; print(len(aws.client('ec2').meta.method_to_api_mapping))"
-    environment = {"AWS_DEFAULT_REGION": "us-east-1", "PATH": os.environ["PATH"]}
-    argv = [sys.executable, "-c", script]
-    return int(subprocess.run(argv, cwd=bundle, env=environment, check=True, capture_output=True, text=True).stdout)
-
-
-def test_slow_programs_are_better_than_no_head_node(tmp_path: Path) -> None:
-    resume = tmp_path / "opt/gpucluster/bin/resume"
-    resume.parent.mkdir(parents=True)
-    resume.touch()
-    assert "WARNING: the node programs will start slower" in run(tmp_path)
+def test_slurms_user_may_write_into_one_folder_also_right_after_a_boot_and_has_no_other_right(tmp_path: Path) -> None:
+    (tmp_path / "opt/gpucluster/bin").mkdir(parents=True)
+    (tmp_path / "opt/gpucluster/bin/resume").touch()
+    run(tmp_path)
+    assert (tmp_path / "run/gpucluster/requests/of").read_text() == "0730 root:slurm\n"
+    made = (tmp_path / "etc/tmpfiles.d/gpucluster-power.conf").read_text()
+    assert made.replace(str(tmp_path), "") == "d /run/gpucluster/requests 0730 root slurm\n"
+    assert not (tmp_path / "etc/sudoers.d/gpucluster").exists()
 
 
 def test_data_staging_programs_are_replaced_too(tmp_path: Path) -> None:

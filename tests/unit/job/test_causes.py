@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from gpucluster_node import ec2
 from gpucluster_node import slurm as node_slurm
-from gpucluster_node.power import booting, failing, in_flight
+from gpucluster_node.power import booting, failing, journal
 
 from gpucluster.cli import jobs as jobs_verb
 from gpucluster.config import loads
@@ -80,7 +80,7 @@ def boots(head: Head, **minutes: int) -> None:
 
 
 def test_a_launch_that_waits_for_capacity_is_named_while_it_does(head: Head) -> None:
-    record = in_flight.Record(["train-1", "train-2", "train-3"], head.root / "run/launching")
+    record = journal.Journal(head.root / "run/launching").open(["train-1", "train-2", "train-3"])
     starting = job("7", "CONFIGURING", "train-1,train-2")
     assert causes.of(head, starting) == []
     record.waits(["train-1", "train-2"], ICE)
@@ -134,7 +134,7 @@ def test_no_query_for_jobs_that_do_not_wait_for_nodes(head: Head) -> None:
 
 
 def test_many_jobs_are_asked_for_together(head: Head) -> None:
-    record = in_flight.Record(["train-1", "train-2"], head.root / "run/launching")
+    record = journal.Journal(head.root / "run/launching").open(["train-1", "train-2"])
     record.waits(["train-1"], "RequestLimitExceeded: slow; the head node retries within 30 s")
     jobs = [job(str(n), "CONFIGURING", f"train-{n}") for n in (1, 2)] + [job("3", "PENDING", reason="BeginTime")]
     found = causes.of_all(head, jobs)

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 from gpucluster_node import record_ends, scripts, slurm
 from gpucluster_node.health import failed_jobs, held_gpus, journal, xid
-from gpucluster_node.power import offers
 
 SQUEUE = f"""#!{sys.executable}
 import json, os, pathlib, re, sys
@@ -190,19 +189,3 @@ def test_a_fault_is_found_whatever_its_programs_name(line: str) -> None:
 )
 def test_a_record_without_text_is_none(line: str) -> None:
     assert journal.message(line) == ""
-
-
-@pytest.mark.parametrize("extra", [b"\xff\xfe", b"\x01\n", b"x" * 100_000], ids=["no UTF-8", "control", "long"])
-def test_a_jobs_text_stops_no_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extra: bytes) -> None:
-    """SLURM_RESUME_FILE has each job's --extra (slurm.schedmd.com/elastic_computing.html); json-c checks no UTF-8."""
-    jobs = b'{"jobs": [{"extra": "' + extra + b'", "job_id": 7, "nodes_resume": "train-1"}]}'
-    (tmp_path / "resume").write_bytes(jobs)
-    monkeypatch.setenv("SLURM_RESUME_FILE", str(tmp_path / "resume"))
-    request = offers.read("train-[1-2]")
-    assert request.nodes == ["train-1", "train-2"] and [job["job_id"] for job in request.jobs] == [7]
-
-
-def test_a_resume_file_that_is_no_json_stops_no_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "resume").write_text('{"jobs": [{"extra": "a" b"}]}')
-    monkeypatch.setenv("SLURM_RESUME_FILE", str(tmp_path / "resume"))
-    assert offers.read("train-1") == offers.Request(["train-1"], [])

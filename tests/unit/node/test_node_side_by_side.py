@@ -10,17 +10,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from gpucluster_node import aws, dns, ec2, fleet, names, rates, refusals, slurm
-from gpucluster_node.power import asked, groups, in_flight, joining, launch, launched, reconcile, resume, shortage
+from gpucluster_node import aws, dns, ec2, files, fleet, names, rates, refusals, slurm
+from gpucluster_node.power import groups, joining, journal, launch, launched, reconcile, resume, shortage, spool
 from gpucluster_node.power.words import Snapshot
 
-BOOTSTRAP = Path(in_flight.__file__).parents[2]
+from tests.unit.node.power.random_world import Inline
+
 START = datetime(2026, 11, 22, 12, 0, 0)
 CLUSTER = fleet.Fleet(
     "c",
@@ -38,6 +40,7 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.book = journal.Journal(folder)
         self.calls: Counter[str] = Counter()
         self.launched: dict[str, dict[str, Any]] = {}
         self.of_token: dict[str, list[dict[str, Any]]] = {}
@@ -134,7 +137,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     for module in (joining, resume):
         monkeypatch.setattr(module, "client", lambda service, attempts=0: made)
     monkeypatch.setattr(slurm, "call", made.scontrol)
-    monkeypatch.setattr(shortage, "FOLDER", tmp_path / "shortage")
+    monkeypatch.setattr(shortage, "_next", {})
     monkeypatch.setattr(launched, "FOLDER", tmp_path / "launched")
     monkeypatch.setattr(refusals, "record", lambda partition, code: None)
     monkeypatch.setattr(launch, "CALLS", rates.TokenBucket(1000, 1000))
@@ -151,12 +154,12 @@ def run(world: World, jobs: dict[int, str]) -> None:
 def run_left(world: World, jobs: dict[int, str], clock: Callable[[], float] = time.monotonic) -> list[str]:
     """jobs: id -> its nodes. Gives all of them."""
     nodes = slurm.expand(",".join(jobs.values()))
-    record = in_flight.Record(nodes, world.folder)
+    record = world.book.open(nodes)
     launcher = launch.Launcher(CLUSTER, "1", lambda: world, clock, asked=record.asked)
     wanted = [{"job_id": job_id, "nodes_resume": hostlist} for job_id, hostlist in jobs.items()]
     resume.Resume(CLUSTER, launcher, record).run(groups.groups(CLUSTER, nodes, wanted))
     record.close()
-    assert in_flight.nodes(world.folder) == frozenset()
+    assert world.book.nodes() == frozenset()
     return nodes
 
 
@@ -194,29 +197,78 @@ def test_a_killed_programs_call_is_made_again_and_launches_nothing_twice(world: 
 
     world.meanwhile = kill
     nodes, jobs = slurm.expand("train-[1-4]"), [{"job_id": 1, "nodes_resume": "train-[1-3]"}]
-    record = in_flight.Record(nodes[:3], world.folder, jobs)
+    record = world.book.open(nodes[:3], jobs)
     launcher = launch.Launcher(CLUSTER, "1", lambda: world, asked=record.asked)
     with pytest.raises(BaseException) as raised:
         resume.Resume(CLUSTER, launcher, record).run(groups.groups(CLUSTER, nodes[:3], jobs))
     assert raised.value is kept
-    record._held.close()  # as the kernel does
     world.meanwhile = lambda action: None
-    (left,) = in_flight.killed(world.folder).values()
-    in_flight.forget(in_flight.killed(world.folder))
 
-    second = in_flight.Record(nodes, world.folder, jobs, again=True)
-    launcher = launch.Launcher(CLUSTER, "2", lambda: world, asked=second.asked)
-    calls = [asked.read(each) for each in left["asked"]]
-    resume.Resume(CLUSTER, launcher, second).run(groups.groups(CLUSTER, nodes, jobs), calls)
+    (second,) = journal.Journal(world.folder).reopen()
+    other = second.journal.open(nodes, [])
+    for number, each in enumerate((second, other)):
+        launcher = launch.Launcher(CLUSTER, f"2-{number}", lambda: world, asked=each.asked)
+        calls = list(each.calls.values())
+        resume.Resume(CLUSTER, launcher, each).run(groups.groups(CLUSTER, each.mine, each.jobs), calls)
     assert (world.named(), len(world.launched)) == (nodes, 4)
-    assert json.loads(next(world.folder.glob("*.json")).read_text())["asked"] == [], "all have their names"
-    second.close()
+    assert second.calls == other.calls == {}, "all have their names"
+
+
+ASKED = spool.Request(["train-1", "train-2", "train-3", "small-1"], [{"job_id": 1, "nodes_resume": "train-[1-2]"}], 1.0)
+
+
+class SigKill(BaseException):
+    """The process is gone: nothing after it is executed."""
+
+
+def killed_at(world: World, number: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Launches a job's nodes and two single ones in a process that is killed before or after one of its writes.
+    False if it writes less often."""
+    put, writes = files.put, itertools.count()
+    dead = False
+
+    def killing(path: Path, text: str) -> None:
+        nonlocal dead
+        at = next(writes)
+        if dead or at * 2 == number:
+            dead = True
+            raise SigKill
+        put(path, text)
+        if at * 2 + 1 == number:
+            dead = True
+            raise SigKill
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "put", killing)
+        patch.setattr(resume, "ThreadPoolExecutor", Inline)
+        patch.setattr(joining, "ThreadPoolExecutor", Inline)
+        with suppress(SigKill):
+            resume.accept(ASKED, journal.Journal(world.folder))()
+    return dead
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_a_process_that_is_killed_at_a_write_to_the_journal_launches_nothing_twice_and_loses_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Slurm's request stays in its folder until it is in the journal."""
+    monkeypatch.setattr(fleet, "load", lambda: CLUSTER)
+    monkeypatch.setattr(slurm, "nodes", powering_up)
+    was_killed = killed_at(world, number, monkeypatch)
+    book = journal.Journal(world.folder)
+    for record in book.reopen():
+        resume.launch_again(record)
+    if number < 2:
+        resume.accept(ASKED, book)()
+    assert world.named() == ["small-1", "train-1", "train-2", "train-3"] and len(world.launched) == 4
+    assert book.nodes() == frozenset() and list(world.folder.glob("*.json")) == []
+    assert was_killed or number > 10
 
 
 def test_a_killed_programs_call_whose_instances_have_ended_is_made_anew(world: World) -> None:
     template = fleet.LaunchTemplate("a", "lt-a", "1")
-    call = asked.Call("terminated", template, 3, 3, ("train-1", "train-2", "train-3"))
-    record = in_flight.Record(call.nodes, world.folder)
+    call = journal.Call("terminated", template, 3, 3, ("train-1", "train-2", "train-3"))
+    record = world.book.open(call.nodes)
     launcher = launch.Launcher(CLUSTER, "2", lambda: world, asked=record.asked)
     jobs = [{"job_id": 1, "nodes_resume": "train-[1-3]"}]
     resume.Resume(CLUSTER, launcher, record).run(groups.groups(CLUSTER, call.nodes, jobs), [call])
@@ -231,7 +283,7 @@ def test_a_killed_programs_call_that_is_throttled_is_not_made_as_another_one(
     """EC2 has accepted it before, so another call would launch a second time: not if one of the nodes is no longer
     wanted, and not at all if none is."""
     template = fleet.LaunchTemplate("a", "lt-a", "1")
-    call = asked.Call("token", template, 1, 4, tuple(slurm.expand("train-[1-4]")))
+    call = journal.Call("token", template, 1, 4, tuple(slurm.expand("train-[1-4]")))
     world.of_token["token"] = [world._instance(index) for index in range(4)]
     throttled = ClientError({"Error": {"Code": "RequestLimitExceeded", "Message": "Request limit exceeded."}}, "x")
 
@@ -241,7 +293,7 @@ def test_a_killed_programs_call_that_is_throttled_is_not_made_as_another_one(
             raise throttled
 
     world.meanwhile = throttle
-    record = in_flight.Record(call.nodes, world.folder)
+    record = world.book.open(call.nodes)
     launcher = launch.Launcher(CLUSTER, "2", lambda: world, sleep=lambda seconds: None, asked=record.asked)
     jobs = [{"job_id": number, "nodes_resume": name} for number, name in enumerate(call.nodes)]
     resume.Resume(CLUSTER, launcher, record).run(groups.groups(CLUSTER, call.nodes, jobs), [call])
@@ -393,8 +445,8 @@ def test_reconcile_ignores_nodes_that_resume_is_launching(world: World, jobs: in
         with lock:
             looks.append(looks[-1] + timedelta(minutes=5))
             instances, states = world.instances(), powering_up(nodes)
-            launching = in_flight.nodes(world.folder)
-            calls = in_flight.tokens(world.folder)
+            launching = world.book.nodes()
+            calls = world.book.tokens()
             snapshot = Snapshot(CLUSTER, states, instances, looks[-1], launching=launching, calls=calls)
             done.extend(reconcile.decide(snapshot, seen))
 

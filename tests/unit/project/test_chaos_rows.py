@@ -71,7 +71,7 @@ def test_so_does_an_error_that_ends_slurmctld(rows: ModuleType) -> None:
 
 def test_services_that_systemd_has_started_again_are_counted(rows: ModuleType) -> None:
     assert rows.started_again(Head("0\n\n0\n\n0\n")) == {}
-    assert rows.started_again(Head("1\n\n0\n\n2\n")) == {"slurmctld": 1, "gpucluster-reconcile": 2}
+    assert rows.started_again(Head("1\n\n0\n\n2\n")) == {"slurmctld": 1, "gpucluster-power": 2}
 
 
 def leaked(rows: ModuleType, monkeypatch: pytest.MonkeyPatch, nodes: dict[str, str]) -> int:

@@ -41,7 +41,7 @@ def stubs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubs]:
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As if nobody had called before."""
-    monkeypatch.setattr(shortage, "FOLDER", tmp_path / "shortage")
+    monkeypatch.setattr(shortage, "_next", {})
     monkeypatch.setattr(launched, "FOLDER", tmp_path / "launched")
     monkeypatch.setattr(failing, "pauses", lambda now: {})
     monkeypatch.setattr(launch, "CALLS", rates.TokenBucket(100, 100))

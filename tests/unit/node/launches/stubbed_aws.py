@@ -10,7 +10,7 @@ from typing import Any
 
 from botocore.stub import ANY, Stubber
 from gpucluster_node import fleet
-from gpucluster_node.power import groups, in_flight, launch, resume
+from gpucluster_node.power import groups, journal, launch, resume
 
 CLUSTER = fleet.parse(
     {
@@ -136,10 +136,11 @@ def resumed(group: groups.Group, folder: Path, sleep: Callable[[float], None] = 
         now[0] += seconds
         sleep(seconds)
 
-    record = in_flight.Record(group.nodes, folder)
+    book = journal.Journal(folder)
+    record = book.open(group.nodes)
     launcher = launch.Launcher(
         CLUSTER, "1", lambda: resume.client("ec2"), clock=lambda: now[0], sleep=slept, waits=record.waits
     )
     resume.Resume(CLUSTER, launcher, record).run([group])
-    assert in_flight.nodes(folder) == frozenset()
+    assert book.nodes() == frozenset()
     record.close()

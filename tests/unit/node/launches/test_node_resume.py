@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node import dns, ec2, slurm
-from gpucluster_node.power import failing, groups, offers, resume
+from gpucluster_node.power import failing, groups, resume
 from stubbed_aws import (
     CLUSTER,
     DENIED,
@@ -173,13 +173,3 @@ def test_groups_keep_a_jobs_nodes_together_and_gather_single_ones() -> None:
         groups.Group("train", ("train-3", "train-4")),
         groups.Group("ps", ("ps-1",)),
     ]
-
-
-def test_a_request_has_the_jobs_of_slurms_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "resume"
-    file.write_text('{"all_nodes_resume": "train-1", "jobs": [{"job_id": 7, "nodes_resume": "train-1"}]}')
-    monkeypatch.setenv("SLURM_RESUME_FILE", str(file))
-    wanted = offers.Request(["train-1", "train-2"], [{"job_id": 7, "nodes_resume": "train-1"}])
-    assert offers.read("train-[1-2]") == wanted
-    monkeypatch.delenv("SLURM_RESUME_FILE")
-    assert offers.read("train-1") == offers.Request(["train-1"], [])

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from gpucluster_node.power import in_flight
 from hypothesis import strategies as st
 
 from tests.unit.node.power.random_world import SIZE, USERS, World, install
@@ -20,9 +19,9 @@ HOUR_S = 3600.0
 
 @contextmanager
 def played(lag_s: float, trouble: list[str]) -> Iterator[World]:
-    world = World(lag_s, list(trouble))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        install(world, patch, Path(folder))
+        world = World(Path(folder), lag_s, list(trouble))
+        install(world, patch)
         logging.disable()
         try:
             yield world
@@ -62,7 +61,7 @@ EVENTS: dict[str, Callable[[World], object]] = {
     "a boot fails": lambda world: setattr(world, "fail_boots", 1),
     "no capacity": lambda world: setattr(world, "capacity", 0),
     "capacity": lambda world: setattr(world, "capacity", SIZE + 1),
-    "reconcile starts again": World.restart,
+    "the daemon starts again": World.restart,
     "powered down by a user": forced_down,
     "set DOWN by a user": user_sets_down,
     "drained by a user": user_drains,
@@ -94,7 +93,7 @@ def _assert_all_ends_well(world: World) -> None:
     assert world.wrong == []
     states = [f"{each.name} {each.state} {each.reason}" for each in world.slurm.nodes.values()]
     assert world.settled(), (world.now, states, [each for each in world.machines if each.ended is None])
-    assert in_flight.nodes() == frozenset()
+    assert world.book.nodes() == frozenset()
 
 
 def all_ends_well(events: list[str], trouble: list[str], lag_s: float) -> None:

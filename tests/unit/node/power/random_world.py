@@ -1,9 +1,9 @@
-"""A small EC2 beside the played Slurm, and the real resume, suspend and reconcile in them: with trouble as a test draws
+"""A small EC2 beside the played Slurm, and the real daemon in them: with trouble as a test draws
 it, on virtual time.
 
 EC2 shows a launch, a name and an end some seconds late (its guide: eventual consistency), launches fewer than asked,
-refuses, fails before or after it has acted, and ends instances by itself. A program can be killed at each of its calls.
-A program that sleeps or waits for a slow answer lets the others run meanwhile.
+refuses, fails before or after it has acted, and ends instances by itself. The daemon can be killed at each of its
+calls. A thread that sleeps or waits for a slow answer lets the others run meanwhile.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from gpucluster_node import ec2, fleet, names, slurm
+from gpucluster_node import ec2, files, fleet, names, slurm
 from gpucluster_node.aws import AWS_ERRORS
 from gpucluster_node.power import (
-    asked,
-    groups,
-    in_flight,
+    daemon,
     joining,
+    journal,
     labels,
     launch,
     launched,
@@ -38,6 +37,7 @@ from gpucluster_node.power import (
     reconcile,
     resume,
     shortage,
+    spool,
     suspend,
 )
 
@@ -49,7 +49,7 @@ CLUSTER = fleet.Fleet("c", "c.internal", "/c/", (fleet.Partition("train", 1, SIZ
 UNCOUNTED: Any = SimpleNamespace(update=lambda instances, now: None, usd=0.0)
 SILENT: Any = SimpleNamespace(look=lambda nodes, newest, now: None)
 PLACES: Any = SimpleNamespace(look=lambda cluster, nodes, newest: None)
-TICK_S, BOOT_S, SLOW_S = 5.0, 30.0, 20.0
+TICK_S, BOOT_S, SLOW_S, RESTART_S = 5.0, 30.0, 20.0, 5.0
 SUSPEND_S = RESUME_S = 240.0
 ENDING_S = 60.0
 LIVE = ("pending", "running")
@@ -58,7 +58,7 @@ USERS = "bad GPU, do not touch"
 
 
 class Killed(BaseException):
-    """SIGKILL of the program that made a call, or a crash of the head node."""
+    """SIGKILL of the daemon, which made a call, or a crash of the head node."""
 
 
 @dataclass
@@ -106,6 +106,7 @@ class Inline:
 
 @dataclass
 class World:
+    folder: Path
     lag_s: float
     trouble: list[str]
     """Of the next calls, one for each."""
@@ -117,29 +118,30 @@ class World:
     omitted_until: float = 0.0
     held: set[str] = field(default_factory=set)
     """Nodes that a user has set DOWN."""
-    queue: list[tuple[str, list[str], list[dict[str, object]], list[asked.Call]]] = field(default_factory=list)
+    life: int = 0
+    """Of the daemon: each kill begins another one."""
+    killed: bool = False
+    down_until: float = 0.0
     reconciling: bool = False
     wrong: list[str] = field(default_factory=list)
     quiet: bool = False
     """Nothing more happens: what is wrong now stays wrong."""
     _since: dict[str, float] = field(default_factory=dict)
+    _lives: list[int] = field(default_factory=list)
+    """Of the daemon's threads that run, one inside another."""
+    _requests: Iterator[int] = field(default_factory=lambda: itertools.count())
 
     def __post_init__(self) -> None:
         self.slurm = Controller(
             {"train": SIZE}, lambda: self.now, self.wall, RESUME_S, ENDING_S, 60, SUSPEND_S, CLUSTER.always_on()
         )
-        self.restart()
+        (self.folder / "requests").mkdir()
 
     def wall(self) -> datetime:
         return START + timedelta(seconds=self.now)
 
-    def restart(self) -> None:
-        """Of reconcile."""
-        templates = outdated.Wanted(lambda: self, lambda: self.now)
-        unfailing: Any = SimpleNamespace(look=lambda *given: None)  # failures in a row: test_node_failing.py
-        labelling = labels.Labels(lambda: self, lambda: self.now)
-        budget = overspent.Overspent(lambda: CLUSTER)
-        self.rounds = reconcile.Rounds(CLUSTER, UNCOUNTED, SILENT, budget, PLACES, templates, labelling, unfailing)
+    def epoch_s(self) -> float:
+        return self.wall().replace(tzinfo=UTC).timestamp()
 
     # --- time ---
 
@@ -154,20 +156,24 @@ class World:
     def _tick(self) -> None:
         self._boot()
         self.slurm.tick(partial(self._ask, "resume"), partial(self._ask, "suspend"))
-        while self.queue:
-            self._program(*self.queue.pop(0))
-        if not self.reconciling:
-            self._reconcile()
+        if self.now >= self.down_until:
+            self._live()
         self._judge()
 
-    def _ask(
-        self,
-        name: str,
-        nodes: list[str],
-        jobs: Sequence[dict[str, object]] = (),
-        calls: Sequence[dict[str, Any]] = (),
-    ) -> None:
-        self.queue.append((name, nodes, list(jobs), list(map(asked.read, calls))))
+    def _live(self) -> None:
+        if self._lives and self._lives[-1] != self.life:
+            return  # the killed one's stack has to end first
+        if self.killed:
+            self.restart()
+        self._run(self.daemon.look)
+        if not self.reconciling:
+            self._reconcile()
+
+    def _ask(self, name: str, nodes: list[str], jobs: Sequence[dict[str, object]] = ()) -> None:
+        """As bin/power-request."""
+        path = self.folder / "requests" / f"{name}.{next(self._requests)}"
+        path.write_text(f"{','.join(nodes)}\n{json.dumps({'jobs': jobs})}")
+        os.utime(path, (self.epoch_s(), self.epoch_s()))
 
     def _boot(self) -> None:
         alive = {each.node: each for each in self.machines if each.node and each.ended is None}
@@ -187,35 +193,52 @@ class World:
             self.slurm.registers(machine.node, machine.launched + 1)
             machine.joined = not node.flags & {"POWERING_UP", "POWERING_DOWN", "POWERED_DOWN"}
 
-    # --- programs ---
+    # --- the daemon ---
 
-    def _program(self, name: str, nodes: list[str], jobs: list[dict[str, object]], calls: list[asked.Call]) -> None:
-        with suppress(Killed, slurm.SlurmError, *AWS_ERRORS):
-            if name == "suspend":
-                suspend.suspend(CLUSTER, nodes, self.wall().replace(tzinfo=UTC))
-                return
-            record = in_flight.Record(nodes, in_flight.FOLDER, jobs, again=name == "resume again")
-            ends = record.close
-            try:
-                launcher = launch.Launcher(
-                    CLUSTER, f"{self.now}", lambda: self, lambda: self.now, self.advance, record.waits, record.asked
-                )
-                if name == "resume again":
-                    launcher.unsure.update(record.mine)
-                resume.Resume(CLUSTER, launcher, record).run(groups.groups(CLUSTER, record.mine, jobs), calls)
-            except Killed:
-                ends = record._held.close  # the file stays
-            finally:
-                ends()
+    def restart(self) -> None:
+        """Of the daemon."""
+        self.life, self.killed = self.life + 1, False
+        templates = outdated.Wanted(lambda: self, lambda: self.now)
+        unfailing: Any = SimpleNamespace(look=lambda *given: None)  # failures in a row: test_node_failing.py
+        labelling = labels.Labels(lambda: self, lambda: self.now)
+        budget = overspent.Overspent(lambda: CLUSTER)
+        self.book = journal.Journal(self.folder / "launching")
+        self.daemon = daemon.Daemon(self.book, self.folder / "requests", self._run)
+        self.rounds = reconcile.Rounds(
+            CLUSTER, UNCOUNTED, SILENT, budget, PLACES, templates, labelling, self.book, unfailing
+        )
+        self._run(self.daemon.replay)
+
+    def _kill(self) -> None:
+        """Whoever called it ends at its next step. systemd starts the daemon again."""
+        self.life, self.killed = self.life + 1, True
+        self.down_until = self.now + RESTART_S
+        raise Killed
+
+    def goes_on(self) -> None:
+        """Called before each step of the daemon: its process may have been killed meanwhile."""
+        if self._lives and self._lives[-1] != self.life:
+            raise Killed
+
+    def _run(self, work: Callable[[], None]) -> None:
+        """A thread of the daemon."""
+        self.goes_on()
+        self._lives.append(self.life)
+        try:
+            with suppress(Killed, slurm.SlurmError, *AWS_ERRORS):
+                work()
+        finally:
+            self._lives.pop()
+        self.goes_on()
+
+    def _sleep(self, seconds: float) -> None:
+        self.advance(seconds)
+        self.goes_on()
 
     def _reconcile(self) -> None:
         self.reconciling = True
         try:
-            reconcile.act(self.rounds.actions())
-        except Killed:
-            self.restart()
-        except (slurm.SlurmError, *AWS_ERRORS):
-            pass
+            self._run(lambda: reconcile.act(self.rounds.actions()))
         finally:
             self.reconciling = False
 
@@ -223,11 +246,12 @@ class World:
 
     @contextmanager
     def _call(self, name: str) -> Iterator[None]:
+        self.goes_on()
         trouble = self.trouble.pop(0) if self.trouble else ""
         if trouble == "slow":
-            self.advance(SLOW_S)
+            self._sleep(SLOW_S)
         if trouble == "kill before":
-            raise Killed
+            self._kill()
         if trouble == "refuse":
             raise error(name, "RequestLimitExceeded")
         if trouble == "fault":
@@ -236,7 +260,7 @@ class World:
         if trouble == "lose answer":
             raise error(name, "InternalError", 500)
         if trouble == "kill after":
-            raise Killed
+            self._kill()
 
     def scontrol(self, argv: list[str]) -> str:
         try:
@@ -371,7 +395,7 @@ def error(action: str, code: str, status: int = 400) -> ClientError:
     return ClientError(answer, action)
 
 
-def install(world: World, patch: pytest.MonkeyPatch, folder: Path) -> None:
+def install(world: World, patch: pytest.MonkeyPatch) -> None:
     """Puts the world in the place of AWS, Slurm, threads and the clock."""
 
     class Clock(datetime):
@@ -379,28 +403,36 @@ def install(world: World, patch: pytest.MonkeyPatch, folder: Path) -> None:
         def now(cls, tz: Any = None) -> Any:
             return world.wall().replace(tzinfo=tz)
 
-    pids = itertools.count(100)
     for module in (joining, reconcile, resume, suspend):
         patch.setattr(module, "client", lambda service, attempts=0: world)
-    for where in (reconcile, in_flight):
-        patch.setattr(where, "datetime", Clock)
+    patch.setattr(reconcile, "datetime", Clock)
     patch.setattr(slurm, "call", world.scontrol)
     patch.setattr(slurm, "expand", expand)
-    patch.setattr(in_flight, "FOLDER", folder / "launching")
-    patch.setattr(in_flight, "os", SimpleNamespace(getpid=lambda: next(pids), stat=os.stat, fstat=os.fstat))
-    patch.setattr(
-        reconcile.again,
-        "launch",
-        lambda wanted: world._ask("resume again", wanted["nodes"], wanted["jobs"], wanted["asked"]),
-    )
-    for name in ("nodes", "tokens", "killed"):
-        patch.setattr(in_flight, name, partial(getattr(in_flight, name), folder / "launching"))
-    patch.setattr(shortage, "FOLDER", folder / "shortage")
-    patch.setattr(launched, "FOLDER", folder / "launched")
+    put, record = files.put, launched._put
+
+    def put_if_alive(path: Path, text: str) -> None:
+        world.goes_on()
+        put(path, text)
+
+    def record_at(node: str, launch_: launched.Launch) -> None:
+        record(node, launch_)
+        os.utime(launched.FOLDER / node, (world.epoch_s(), world.epoch_s()))
+
+    patch.setattr(files, "put", put_if_alive)
+    patch.setattr(launched, "_put", record_at)
+    patch.setattr(fleet, "load", lambda: CLUSTER)
+    patch.setattr(spool, "_owners", lambda: {os.getuid()})
+    now = SimpleNamespace(time=world.epoch_s, time_ns=lambda: int(world.epoch_s() * 1e9))
+    for where in (spool, resume):
+        patch.setattr(where, "time", now)
+    patch.setattr(launch, "Launcher", partial(launch.Launcher, clock=lambda: world.now, sleep=world._sleep))
+    patch.setattr(shortage, "_next", {})
+    patch.setattr(launched, "FOLDER", world.folder / "launched")
     patch.setattr(reconcile.booting, "write", lambda found: None)
     patch.setattr(resume.refusals, "record", lambda partition, code: None)
     for module in (joining, resume):
         patch.setattr(module, "ThreadPoolExecutor", Inline)
-    patch.setattr(ec2, "time", SimpleNamespace(sleep=world.advance, monotonic=lambda: world.now))
+    patch.setattr(ec2, "time", SimpleNamespace(sleep=world._sleep, monotonic=lambda: world.now))
     for bucket in ((launch, "CALLS"), (ec2, "TAG_CALLS")):
         patch.setattr(*bucket, SimpleNamespace(take=lambda: None))
+    world.restart()

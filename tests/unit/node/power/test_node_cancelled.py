@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 from gpucluster_node import fleet, rates, refusals, retry, slurm
-from gpucluster_node.power import failing, groups, in_flight, joining, launch, launched, resume, shortage
+from gpucluster_node.power import failing, groups, joining, journal, launch, launched, resume, shortage
 
 NODES = ("train-1", "train-2", "train-3", "train-4")
 
@@ -96,13 +96,14 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
         monkeypatch.setattr(slurm, "call", world.scontrol)
         monkeypatch.setattr(refusals, "record", lambda partition, code: world.counted.append(code))
         cluster = fleet.Fleet("c", "c.internal", "/c/", (fleet.Partition("train", always_on, 4, "on-demand"),))
-        record = in_flight.Record(NODES, tmp_path)
+        book = journal.Journal(tmp_path)
+        record = book.open(NODES)
         launcher = launch.Launcher(cluster, "1", lambda: world, lambda: sum(world.slept), world.sleep, record.waits)
         resume.Resume(cluster, launcher, record).run([groups.Group("train", NODES, job_id)])
-        assert in_flight.nodes(tmp_path) == frozenset()
+        assert book.nodes() == frozenset()
         record.close()
 
-    monkeypatch.setattr(shortage, "FOLDER", tmp_path / "shortage")
+    monkeypatch.setattr(shortage, "_next", {})
     monkeypatch.setattr(launched, "FOLDER", tmp_path / "launched")
     monkeypatch.setattr(failing, "pauses", lambda now: {})
     monkeypatch.setattr(launch, "CALLS", rates.TokenBucket(100, 100))

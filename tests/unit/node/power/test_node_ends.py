@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import random_world
 from gpucluster_node import ec2, retry
-from gpucluster_node.power import in_flight
 from gpucluster_node.power import launched as records
+from gpucluster_node.power import suspend
 from random_world import BOOT_S, SIZE, Machine, World, error, install
 
 KEY = "Client.InternalError: Client error on launch"  # aws/karpenter-provider-aws#1407
@@ -26,8 +26,8 @@ DECIDED_S = 15.0
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[World]:
     monkeypatch.setattr(random_world, "ENDING_S", ENDING_S)
-    made = World(lag_s=0.0, trouble=[])
-    install(made, monkeypatch, tmp_path)
+    made = World(tmp_path, lag_s=0.0, trouble=[])
+    install(made, monkeypatch)
     made.advance(120)
     yield made
     assert made.wrong == []
@@ -142,10 +142,10 @@ def test_a_launch_during_a_slow_round_stays_recorded(world: World, monkeypatch: 
     world.rounds.actions()
     assert records.read(["train-3"])["train-3"].instance == "i-9"
     world.rounds.announced = SimpleNamespace(look=lambda *given: None)
-    program = in_flight.Record(["train-3"], in_flight.FOLDER)
+    record = world.book.open(["train-3"])
     world.rounds.actions()
-    assert "train-3" in records.read(["train-3"]), "its ResumeProgram still works on it"
-    program.close()
+    assert "train-3" in records.read(["train-3"]), "it is being launched"
+    record.close()
     world.rounds.actions()
     assert records.read(["train-3"]) == {}, "it is of an earlier life"
 
@@ -169,8 +169,7 @@ def test_a_refused_launch_is_tried_again_after_the_time_in_its_reason(
 def test_slurms_timeout_counts_if_suspend_program_has_not_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.slurm.submit(1, SIZE, runs_s=3600)
     begins(world, 60)
-    run = world._program
-    monkeypatch.setattr(world, "_program", lambda name, *given: None if name == "suspend" else run(name, *given))
+    monkeypatch.setattr(suspend, "suspend", lambda *given: None)
     end(world, next(each for each in world.machines if each.node == "train-2"), SPOT)
     world.advance(DECIDED_S)
     assert begins(world, 600) > ENDING_S

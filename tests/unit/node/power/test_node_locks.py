@@ -4,21 +4,17 @@ asks whether its work is still wanted."""
 from __future__ import annotations
 
 import fcntl
-import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from gpucluster_node import ec2, fleet, locks, slurm
-from gpucluster_node.power import in_flight, launched, offers, resume
-
-from localcloud.tests.patience import wait_for
+from gpucluster_node import fleet, locks
+from gpucluster_node.power import daemon, journal, limits
 
 BOOTSTRAP = Path(locks.__file__).parents[1]
 HOLD = "import fcntl, sys; f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_EX); print(flush=True); input()"
@@ -79,75 +75,32 @@ def test_no_other_code_opens_locks() -> None:
 
 
 def test_a_reader_of_a_record_holds_nothing(tmp_path: Path) -> None:
-    """Users read why a node waits. The lock of a killed program's record must not stay held by one of them."""
-    record = in_flight.Record(["train-1"], tmp_path)
+    """Users read why a node waits. A launch, and the next daemon, must not wait for one of them."""
+    record = journal.Journal(tmp_path).open(["train-1"])
     (path,) = tmp_path.glob("*.json")
     with path.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         record.waits(["train-1"], "no capacity")
-        assert in_flight.nodes(tmp_path) == {"train-1"}
-        record._held.close()  # killed
-        assert list(in_flight.killed(tmp_path)) == [path]
-    modes = {each.name: each.stat().st_mode & 0o777 for each in (tmp_path, *tmp_path.rglob("*")) if each.is_dir()}
-    assert modes["locks"] == 0o700
-    assert {each.stat().st_mode & 0o777 for each in (tmp_path / "locks").iterdir()} == {0o600}
+        (found,) = journal.Journal(tmp_path).reopen()
+    assert found.mine == ["train-1"]
 
 
-@pytest.fixture
-def power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(in_flight.Record.__init__, "__defaults__", (tmp_path / "launching", ()))
-    monkeypatch.setattr(launched, "FOLDER", tmp_path / "launched")
-    return tmp_path
-
-
-def test_a_program_that_waited_leaves_nodes_that_another_one_has_launched(power: Path) -> None:
-    """Both wait for the lock. The first gets it, launches, and has ended when the second one gets it."""
-    first, second = offers.Request(["train-2"], []), offers.Request(["train-1", "train-2"], [])
-    (power / "launching/locks").mkdir(parents=True)
-    done: list[list[str]] = []
-    with locks.held(power / "launching/locks/all"):
-        late = threading.Thread(target=lambda: done.append(_accepted(second)))
-        late.start()
-        wait_for("the second program", late.is_alive, 10)
-        launched.write({"train-2": ec2.Instance("i-1", "pending", "10.0.0.2", NOW, "train-2", None)})
-    late.join(10)
-    assert done == [["train-1"]]
-    assert _accepted(first) == []
-    assert _accepted(offers.Request(["train-2"], [])) == ["train-2"], "Slurm asks again after that"
-
-
-def _accepted(request: offers.Request) -> list[str]:
-    record = in_flight.Record(request.nodes)
-    try:
-        return resume.without_launched(record, request.since)
-    finally:
-        record.close()
-
-
-def test_nodes_are_set_down_with_who_holds_the_lock(power: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    down: dict[str, str] = {}
-    monkeypatch.setattr(slurm, "set_down", lambda nodes, why: down.update(dict.fromkeys(nodes, why)))
-    monkeypatch.setattr(locks.wait, "__defaults__", (0.1,))
+def test_a_second_daemon_ends_with_the_name_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemon, "LOCK", tmp_path / "power.lock")
     monkeypatch.setattr(locks.held.__wrapped__, "__defaults__", (0.1,))  # type: ignore[attr-defined]
-    (power / "launching/locks").mkdir(parents=True)
-    (power / "launching/locks/all").touch()
-    with locked(power / "launching/locks/all") as pid:
-        resume.accept(offers.Request(["train-1"], []))()
-    assert f"by process {pid} of root" in down["train-1"] and down["train-1"].endswith("; next try in 120 s")
-    assert os.listdir(power / "launching") == ["locks"]
+    monkeypatch.setattr(daemon, "start_logging", lambda: None)
+    (tmp_path / "power.lock").touch()
+    with locked(tmp_path / "power.lock") as pid, pytest.raises(locks.HeldError, match=f"by process {pid} of root"):
+        daemon.main()
 
 
-@pytest.mark.parametrize(("state", "launches"), [("DOWN", []), ("POWERING_UP", ["train-1"])])
-def test_after_a_long_wait_only_nodes_that_slurm_still_powers_up_are_launched(
-    power: Path, monkeypatch: pytest.MonkeyPatch, state: str, launches: list[str]
-) -> None:
-    """Slurm may have given the node up meanwhile, and asked another program for it."""
-    asked: list[str] = []
-    cluster = fleet.Fleet("c", "c.internal", "/gpucluster/c/", (fleet.Partition("train", 0, 4, "on-demand"),))
-    monkeypatch.setattr(fleet, "load", lambda: cluster)
-    states = frozenset({"ALLOCATED", state})
-    monkeypatch.setattr(slurm, "nodes", lambda names: [slurm.Node(name, states) for name in names])
-    monkeypatch.setattr(resume.Resume, "one", lambda self, group, killed: asked.extend(group.nodes))
-    monkeypatch.setattr(resume, "LATE_S", -1.0)
-    resume.accept(offers.Request(["train-1"], []))()
-    assert asked == launches
+def test_a_launch_that_waits_too_long_for_its_partitions_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after any error, the nodes are set DOWN with it."""
+    monkeypatch.setattr(limits, "LOCK_LIMIT_S", 0.1)
+    cluster = fleet.Fleet("c", "c.internal", "/c/", (fleet.Partition("train", 0, 4, "on-demand", 5.0),))
+    limited = limits.Limits(cluster, lambda: None, lambda: NOW)
+    first = limited.one_at_a_time("train")
+    with first, pytest.raises(TimeoutError, match="another launch of partition train"):
+        limited.one_at_a_time("train").__enter__()
+    with limited.one_at_a_time("train"):
+        pass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +15,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 from gpucluster_node import ec2, fleet, slurm
-from gpucluster_node.power import groups, in_flight, launch, limits, resume, spending
+from gpucluster_node.power import groups, launch, limits, resume, spending
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 PRICES = {"g5.xlarge": 1.0, "g5.2xlarge": 2.0}
@@ -115,22 +114,25 @@ class Played:
 BOOTING, OFF = "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP", "IDLE+CLOUD+POWERED_DOWN"
 
 
+LAUNCHING: list[str] = []
+"""The nodes that launches have now."""
+
+
 @pytest.fixture
-def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Played]:
+def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Played]:
     def made(states: dict[str, str], instances: list[ec2.Instance], launching: tuple[str, ...] = ()) -> Played:
         played = Played(states, instances)
         monkeypatch.setattr(slurm, "nodes", played.nodes)
         monkeypatch.setattr(slurm, "set_down", played.set_down)
         monkeypatch.setattr(ec2, "describe", lambda *_: played.instances)
-        monkeypatch.setattr(in_flight, "nodes", lambda: frozenset(launching))
-        monkeypatch.setattr(limits, "FOLDER", tmp_path / "limits")
+        LAUNCHING[:] = launching
         return played
 
     return made
 
 
 def limited(cluster: fleet.Fleet) -> limits.Limits:
-    return limits.Limits(cluster, lambda: None, lambda: NOW, lambda: PRICES)
+    return limits.Limits(cluster, lambda: None, lambda: NOW, lambda: PRICES, lambda: LAUNCHING)
 
 
 def room(cluster: fleet.Fleet) -> limits.Room:
@@ -198,7 +200,7 @@ def test_a_launch_waits_for_money_and_says_so(
         launched.extend(nodes)
         return launch.Launched()
 
-    record: Any = SimpleNamespace(done=lambda nodes: None, calling=nullcontext)
+    record: Any = SimpleNamespace(done=lambda nodes: None, journal=SimpleNamespace(nodes=frozenset))
     launcher = launch.Launcher(cluster, "x", lambda: None, lambda: clock[0], sleep, lambda nodes, why: said.append(why))
     raised = replace(cluster, partitions=(replace(cluster.partitions[0], max_usd_per_hour=20.0),))
 
