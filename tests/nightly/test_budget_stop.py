@@ -22,7 +22,7 @@ SUBJECTS = [
     "localcloud/*/budgets.py",
 ]
 COVERED_BY = (
-    "test_budgets.py, test_update_table.py, test_node_overspent.py, test_node_spending.py, test_head_spending.py"
+    "test_budgets.py, test_update_table.py, test_node_budget_stop.py, test_node_spending.py, test_head_spending.py"
 )
 ACCOUNT = "123456789012"
 NAME = "Spent"

@@ -16,7 +16,7 @@ from typing import Any
 
 from gpucluster_node import ec2, ends, retry, slurm, states
 from gpucluster_node.aws import AWS_ERRORS
-from gpucluster_node.power import failing, words
+from gpucluster_node.power import failing, observation
 
 log = logging.getLogger("announced")
 EVERY = timedelta(minutes=1)
@@ -103,7 +103,7 @@ class Announced:
 
     def look(self, nodes: Sequence[slurm.Node], own: Mapping[str, ec2.Instance], now: datetime) -> None:
         """own: node -> its instance."""
-        known = [(node, own[node.name], words.of_slurm(node)) for node in nodes if node.name in own]
+        known = [(node, own[node.name], observation.of_slurm(node)) for node in nodes if node.name in own]
         in_service = [(node, instance) for node, instance, state in known if state in states.IN_SERVICE]
         booting = [(node, instance) for node, instance, state in known if state == states.BOOTING]
         is_due = self._asked is None or now - self._asked >= EVERY
@@ -145,7 +145,7 @@ class Announced:
             return
         for node, instance, end in near:
             watch, here = self._watch(node.name, instance), [job for job in jobs if node.name in job.nodes]
-            drain = words.of_slurm(node) != states.DRAINED
+            drain = observation.of_slurm(node) != states.DRAINED
             _try(partial(watch.before, end, now, here, drain=drain), node.name)
 
     def _next_end(self, instance: ec2.Instance, now: datetime) -> ends.End | None:
@@ -157,7 +157,7 @@ class Announced:
     def _after_checks(self, in_service: Sequence[InService], now: datetime) -> None:
         for node, instance in in_service:
             reason = self._failed(instance, now)
-            if reason and words.of_slurm(node) in (states.UP, states.SILENT):
+            if reason and observation.of_slurm(node) in (states.UP, states.SILENT):
                 _try(partial(self._watch(node.name, instance).take_away, reason), node.name)
 
     def _hung(self, booting: Sequence[InService], now: datetime) -> None:

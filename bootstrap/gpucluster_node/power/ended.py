@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from gpucluster_node import ec2, retry, slurm, states
-from gpucluster_node.power import launched, words
+from gpucluster_node.power import last_launches, observation
 
 Ask = Callable[[Sequence[str]], Sequence[ec2.Instance]]
 """Returns the ended instances of nodes."""
@@ -25,7 +25,7 @@ class Known:
         nodes: Sequence[slurm.Node],
         instances: Sequence[ec2.Instance],
         ask: Ask,
-        launches: Mapping[str, launched.Launch],
+        launches: Mapping[str, last_launches.Launch],
     ) -> dict[str, str]:
         """Node -> EC2's state of its instance, shutting-down or terminated. instances: all that live. ask: called only
         if one is missing. launches: EC2 may never have listed the instance of a node that boots."""
@@ -48,12 +48,12 @@ def _is_up(node: slurm.Node) -> bool:
     return not node.has("DOWN", "POWERING_UP", "POWER_UP", "POWERING_DOWN", "POWERED_DOWN")
 
 
-def _booting(nodes: Sequence[slurm.Node], launches: Mapping[str, launched.Launch]) -> dict[str, str]:
+def _booting(nodes: Sequence[slurm.Node], launches: Mapping[str, last_launches.Launch]) -> dict[str, str]:
     """Node that boots -> its instance. If Slurm has another address, the record is of an earlier launch."""
     return {
         node.name: launch.instance
         for node in nodes
-        if words.of_slurm(node) == states.BOOTING
+        if observation.of_slurm(node) == states.BOOTING
         and (launch := launches.get(node.name))
         and launch.address == node.address
     }
@@ -69,7 +69,7 @@ def free(
     nodes: Sequence[slurm.Node],
     own: Mapping[str, ec2.Instance],
     ask: Ask,
-    launches: Mapping[str, launched.Launch],
+    launches: Mapping[str, last_launches.Launch],
 ) -> frozenset[str]:
     """Nodes that Slurm only powers down, whose suspend has ended, and which have no instance for certain: EC2
     lists it as terminated, or has refused to launch one. An instance that is shutting down does not count: it may still

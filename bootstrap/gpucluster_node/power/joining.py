@@ -10,7 +10,7 @@ from functools import cached_property
 
 from gpucluster_node import dns, ec2, fleet, names, slurm
 from gpucluster_node.aws import AWS_ERRORS, brief, client
-from gpucluster_node.power import journal, launched
+from gpucluster_node.power import journal, last_launches
 from gpucluster_node.power.groups import Group
 
 log = logging.getLogger("resume")
@@ -55,7 +55,7 @@ class Joining:
     def _assign(self, instances: Mapping[str, ec2.Instance]) -> dict[str, str]:
         """Writes each node's address to the hosted zone and to Slurm, and then tags the instances with their nodes'
         names, for which their boots wait. Returns the nodes for which that failed, and why."""
-        launched.write(instances)
+        last_launches.write(instances)
         addresses = {node: instance.private_ip or "" for node, instance in instances.items()}
         failed = self._publish_patiently(addresses)
         indexed = [(each.launch_index, node) for node, each in instances.items() if node not in failed]

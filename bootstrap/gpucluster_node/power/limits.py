@@ -1,6 +1,6 @@
 """The limits on the cost of nodes: `max_usd_per_hour` of a partition, and `budget.monthly_usd` with another `at_limit`
 than notify; and the end of a Capacity Block, before which a boot would be in vain. Launches wait while a limit is
-reached. `overspent` ends running nodes.
+reached. `budget_stop` ends running nodes.
 
 The launches of a partition check its limit one after another, so that two of them do not spend the same money: the
 second sees the first one's nodes in Slurm, which, unlike EC2, lists them at once.
@@ -19,7 +19,7 @@ from typing import Any
 
 from gpucluster_node import ec2, ends, fleet, slurm, states
 from gpucluster_node.aws import AWS_ERRORS, brief
-from gpucluster_node.power import announced, spending, words
+from gpucluster_node.power import announced, observation, spending
 
 log = logging.getLogger("limits")
 LOCK_LIMIT_S = 900.0
@@ -117,7 +117,7 @@ class Limits:
             node.name
             for node in slurm.nodes()
             if (of := self.cluster.partition_of(node.name)) and of.name == partition and node.name not in launching
-            if node.name in types or words.of_slurm(node) in _PAID
+            if node.name in types or observation.of_slurm(node) in _PAID
         ]
         return sum(usd_per_hour.get(types.get(name, ""), highest) for name in paid)
 

@@ -18,17 +18,17 @@ from gpucluster_node.aws import AWS_ERRORS, client
 from gpucluster_node.power import (
     announced,
     booting,
+    budget_stop,
     ended,
     failing,
     journal,
     labels,
-    launched,
+    last_launches,
+    observation,
     outdated,
-    overspent,
     requeued,
     spending,
     switches,
-    words,
 )
 
 log = logging.getLogger("reconcile")
@@ -68,14 +68,14 @@ class Seen:
         return self.now - self.since.setdefault(key, self.now) >= grace
 
 
-def decide(snapshot: words.Snapshot, seen: Seen) -> list[Action]:
+def decide(snapshot: observation.Snapshot, seen: Seen) -> list[Action]:
     seen.begin(snapshot.now)
     about_nodes = (_about_node(snapshot, node, seen) for node in snapshot.nodes)
     about_instances = (_about_instance(snapshot, instance, seen) for instance in snapshot.instances)
     return [action for action in (*about_nodes, *about_instances) if action]
 
 
-def _about_node(snapshot: words.Snapshot, node: slurm.Node, seen: Seen) -> Action | None:
+def _about_node(snapshot: observation.Snapshot, node: slurm.Node, seen: Seen) -> Action | None:
     state = snapshot.of_node(node)
     rule = states.NODE.rule(*state)
     if not _applies(rule, node.name, seen):
@@ -96,7 +96,7 @@ def _reason(rule: states.Rule, state: states.Words, instance: ec2.Instance | Non
     return retry.reason(failed, retry.BOOT_FAILED_S) if failed else GONE
 
 
-def _about_instance(snapshot: words.Snapshot, instance: ec2.Instance, seen: Seen) -> Action | None:
+def _about_instance(snapshot: observation.Snapshot, instance: ec2.Instance, seen: Seen) -> Action | None:
     rule = states.INSTANCE.rule(*snapshot.of_instance(instance))
     if not _applies(rule, instance.instance_id, seen):
         return None
@@ -110,7 +110,7 @@ def _applies(rule: states.Rule, name: str, seen: Seen) -> bool:
 def explained(actions: Sequence[Action], ask: ended.Ask) -> list[Action]:
     """Adds EC2's reason if an instance is gone. ask: returns the terminated instances of nodes."""
     gone = [action.name for action in actions if action.reason == GONE]
-    last = words.own(ask(gone)) if gone else {}
+    last = observation.own(ask(gone)) if gone else {}
     return [
         replace(action, reason=retry.gone(last[action.name].ended_by))
         if action.reason == GONE and action.name in last
@@ -143,7 +143,7 @@ def _resume(names: Sequence[str]) -> None:
 
 
 def _may_resume(node: slurm.Node, now: datetime) -> bool:
-    return ended.only_powers_down(node) or (words.of_slurm(node) == states.DOWN_OFF and retry.is_due(node, now))
+    return ended.only_powers_down(node) or (observation.of_slurm(node) == states.DOWN_OFF and retry.is_due(node, now))
 
 
 def _do(action: Action) -> None:
@@ -176,7 +176,7 @@ class Rounds:
     cluster: fleet.Fleet
     ledger: spending.Ledger
     announced: announced.Announced
-    overspent: overspent.Overspent
+    overspent: budget_stop.BudgetStop
     network: switches.Network
     templates: outdated.Wanted
     labels: labels.Labels
@@ -193,7 +193,7 @@ class Rounds:
             cluster,
             spending.Ledger(cluster, spending.prices()),
             announced.Announced(lambda: client("ec2")),
-            overspent.Overspent(fleet.newest),
+            budget_stop.BudgetStop(fleet.newest),
             switches.Network(lambda: client("ec2", attempts=1)),
             outdated.Wanted(lambda: client("ssm")),
             labels.Labels(lambda: client("ec2", attempts=1)),
@@ -222,19 +222,21 @@ class Rounds:
         launching, calls = self.book.nodes(), self.book.tokens()
         nodes = slurm.nodes()
         _forget_launches(nodes, self.book)
-        own = self.own = words.own(instances, nodes)
+        own = self.own = observation.own(instances, nodes)
         booting.write(booting.booting(nodes, own))
         self.failed.look(nodes, own, failing.utc())
         self.announced.look(nodes, own, datetime.now(timezone.utc))
         self.overspent.look(nodes, own, self.ledger.usd, datetime.now(timezone.utc))
         self.network.look(cluster, nodes, own)
         self.labels.look(cluster, instances)
-        launches = launched.read(node.name for node in nodes if words.of_slurm(node) in (states.BOOTING, states.ENDING))
+        launches = last_launches.read(
+            node.name for node in nodes if observation.of_slurm(node) in (states.BOOTING, states.ENDING)
+        )
         ask = _ask_once(cluster)
         gone = self.known.ended(nodes, instances, ask, launches)
         free = ended.free(nodes, own, ask, launches)
         now = datetime.now()
-        snapshot = words.Snapshot(cluster, nodes, instances, now, wanted, launching, calls, gone, free)
+        snapshot = observation.Snapshot(cluster, nodes, instances, now, wanted, launching, calls, gone, free)
         actions = decide(snapshot, self.seen)
         starts = requeued.to_start(cluster, slurm.requeued(), nodes, datetime.now())
         return explained(actions, ask) + [Action("start_now", job) for job in starts]
@@ -251,8 +253,8 @@ class Rounds:
 def _forget_launches(nodes: Sequence[slurm.Node], book: journal.Journal) -> None:
     """Of nodes that are off. Called before anything slow, and not for nodes that are being launched: a new launch must
     stay recorded."""
-    if off := launched.recorded() & {node.name for node in nodes if node.has("POWERED_DOWN")}:
-        launched.forget(off - book.nodes())
+    if off := last_launches.recorded() & {node.name for node in nodes if node.has("POWERED_DOWN")}:
+        last_launches.forget(off - book.nodes())
 
 
 def _ask_once(cluster: fleet.Fleet) -> ended.Ask:

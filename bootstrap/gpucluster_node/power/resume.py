@@ -20,11 +20,11 @@ from functools import partial
 
 from gpucluster_node import ec2, fleet, refusals, retry, slurm
 from gpucluster_node.aws import AWS_ERRORS, brief, client, error_code
-from gpucluster_node.power import failing, journal, launch, launched, limits, shortage, spending, spool
+from gpucluster_node.power import failing, journal, last_launches, launch, limits, shortage, spending, spool
+from gpucluster_node.power.demand import Demand
 from gpucluster_node.power.groups import Group, groups
 from gpucluster_node.power.joining import Joining
 from gpucluster_node.power.journal import Call
-from gpucluster_node.power.wanted import Wanted
 
 log = logging.getLogger("resume")
 GROUPS_AT_ONCE = 500
@@ -58,7 +58,7 @@ class Resume:
         """load: returns what the cluster is now."""
         self._cluster, self._launcher, self._record, self._load = cluster, launcher, record, load
         self._limits = limits.Limits(cluster, lambda: client("ec2"), _now, _newest_prices, record.journal.nodes)
-        self._wanted = Wanted(lambda: self._cluster, record, launcher.unsure)
+        self._wanted = Demand(lambda: self._cluster, record, launcher.unsure)
         self._joining = Joining(cluster, record, self._refuse, launcher.clock)
         self._templates: dict[str, tuple[fleet.LaunchTemplate, ...]] = {}
         self._stale: set[str] = set()
@@ -66,7 +66,7 @@ class Resume:
 
     def run(self, wanted: Sequence[Group], calls: Sequence[Call] = ()) -> None:
         """calls: those of a process that has ended."""
-        launched.forget(node for group in wanted for node in group.nodes)
+        last_launches.forget(node for group in wanted for node in group.nodes)
         with self._joining.tags, ThreadPoolExecutor(GROUPS_AT_ONCE) as pool:
             list(pool.map(lambda group: self.one(group, calls), wanted))
 
@@ -235,7 +235,7 @@ def accept(request: spool.Request, book: journal.Journal) -> Callable[[], None]:
     record = book.open(request.nodes, request.jobs)
     if len(record.mine) < len(request.nodes):
         log.warning("another launch has %s", ",".join(node for node in request.nodes if node not in record.mine))
-    if already := launched.after(request.since, record.mine):  # by a launch that has ended since Slurm asked
+    if already := last_launches.after(request.since, record.mine):  # by a launch that has ended since Slurm asked
         log.warning("%s: launched since Slurm asked", ",".join(already))
         record.done(already)
     return partial(_launch, record, asks_slurm=time.time() - request.since > LATE_S)
@@ -263,7 +263,7 @@ def _launch(record: journal.Record, *, asks_slurm: bool) -> None:
             launcher.unsure.update(record.left)  # what EC2 answered is not known
         left = [node for node in record.mine if node in record.left]
         if asks_slurm:
-            left = Wanted(lambda: cluster, record, launcher.unsure).still(left)
+            left = Demand(lambda: cluster, record, launcher.unsure).still(left)
         Resume(cluster, launcher, record).run(groups(cluster, left, record.jobs), calls)
     except Exception:
         log.exception("%s: the launch failed", ",".join(record.left))

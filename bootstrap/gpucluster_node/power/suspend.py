@@ -11,14 +11,14 @@ from datetime import datetime
 
 from gpucluster_node import dns, ec2, fleet
 from gpucluster_node.aws import client
-from gpucluster_node.power import launched
+from gpucluster_node.power import last_launches
 
 log = logging.getLogger("suspend")
 
 
 def suspend(cluster: fleet.Fleet, nodes: Sequence[str], asked_at: datetime) -> None:
     """Leaves instances that were launched after `asked_at`: if the request is late, they are the nodes' next ones."""
-    before = launched.read(nodes)
+    before = last_launches.read(nodes)
     found = ec2.describe(client("ec2"), cluster, nodes) if nodes else []
     instances = [instance for instance in found if instance.launch_time <= asked_at]
     ec2.terminate(client("ec2"), [instance.instance_id for instance in instances])
@@ -27,4 +27,4 @@ def suspend(cluster: fleet.Fleet, nodes: Sequence[str], asked_at: datetime) -> N
     names = {f"{node}.{cluster.zone}." for node in nodes}
     dns.remove(client("route53"), fleet.hosted_zone_id(client("ssm"), cluster), names.__contains__)
     had_one = {instance.node for instance in found}
-    launched.suspended({node: before.get(node) for node in nodes if node in before or node not in had_one})
+    last_launches.suspended({node: before.get(node) for node in nodes if node in before or node not in had_one})

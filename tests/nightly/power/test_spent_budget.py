@@ -17,7 +17,7 @@ from test_changes import rewrite
 SUBJECTS = [
     "bootstrap/gpucluster_node/ends.py",
     "bootstrap/gpucluster_node/power/limits.py",
-    "bootstrap/gpucluster_node/power/overspent.py",
+    "bootstrap/gpucluster_node/power/budget_stop.py",
     "bootstrap/gpucluster_node/power/reconcile.py",
     "bootstrap/gpucluster_node/power/spending.py",
     "gpucluster/head/spending.py",
@@ -25,7 +25,7 @@ SUBJECTS = [
     "stacks/budget.py",
 ]
 COVERED_BY = (
-    "test_budgets.py, test_update_table.py, test_node_overspent.py, test_node_spending.py, test_head_spending.py"
+    "test_budgets.py, test_update_table.py, test_node_budget_stop.py, test_node_spending.py, test_head_spending.py"
 )
 LIMIT_USD, USD_PER_HOUR = 50.0, 5.672
 """The price of the cluster's g5.12xlarge."""

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from gpucluster_node import aws, dns, ec2, files, fleet, names, rates, refusals, slurm
-from gpucluster_node.power import groups, joining, journal, launch, launched, reconcile, resume, shortage, spool
-from gpucluster_node.power.words import Snapshot
+from gpucluster_node.power import groups, joining, journal, last_launches, launch, reconcile, resume, shortage, spool
+from gpucluster_node.power.observation import Snapshot
 
 from tests.unit.node.power.random_world import Inline
 
@@ -138,7 +138,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
         monkeypatch.setattr(module, "client", lambda service, attempts=0: made)
     monkeypatch.setattr(slurm, "call", made.scontrol)
     monkeypatch.setattr(shortage, "_next", {})
-    monkeypatch.setattr(launched, "FOLDER", tmp_path / "launched")
+    monkeypatch.setattr(last_launches, "FOLDER", tmp_path / "launched")
     monkeypatch.setattr(refusals, "record", lambda partition, code: None)
     monkeypatch.setattr(launch, "CALLS", rates.TokenBucket(1000, 1000))
     monkeypatch.setattr(ec2, "TAG_CALLS", rates.TokenBucket(1000, 1000))

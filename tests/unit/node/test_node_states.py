@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node import ec2, fleet, retry, slurm, states
-from gpucluster_node.power import words
+from gpucluster_node.power import observation
+from gpucluster_node.power.observation import Snapshot
 from gpucluster_node.power.reconcile import Action, Seen, decide
-from gpucluster_node.power.words import Snapshot
 from gpucluster_node.states import Rule, Table
 
 from tests.pace.slurm import Controller
@@ -103,7 +103,7 @@ def after(of_slurm: str, action: Action) -> str:
     one.base, one.flags = base, set(flags)
     played.run(slurm.update_argv([action.name], state=action.verb, reason=action.reason))
     (shown,) = slurm.parse_nodes(played.run(["scontrol", "show", "nodes", action.name, "--oneliner"]))
-    return words.of_slurm(shown)
+    return observation.of_slurm(shown)
 
 
 def test_what_slurm_shows_has_a_word() -> None:
@@ -120,7 +120,7 @@ def test_what_slurm_shows_has_a_word() -> None:
         "IDLE+CLOUD+COMPLETING+DRAIN+POWER_DOWN": states.LAST_JOB,
         "IDLE+CLOUD+DRAIN+POWER_DOWN": states.ENDING,
     }
-    assert {each: words.of_slurm(slurm.Node("x", frozenset(each.split("+")))) for each in recorded} == recorded
+    assert {each: observation.of_slurm(slurm.Node("x", frozenset(each.split("+")))) for each in recorded} == recorded
 
 
 def test_an_instance_from_before_the_launch_of_its_node_ends_while_its_node_is_launched() -> None:

@@ -11,7 +11,7 @@ import pytest
 from botocore.stub import Stubber
 from gpucluster_node import ec2, rates, refusals, slurm
 from gpucluster_node.head import release, update
-from gpucluster_node.power import failing, joining, launch, launched, resume, shortage, suspend
+from gpucluster_node.power import failing, joining, last_launches, launch, resume, shortage, suspend
 from stubbed_aws import Stubs
 
 
@@ -42,7 +42,7 @@ def stubs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubs]:
 def fast(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As if nobody had called before."""
     monkeypatch.setattr(shortage, "_next", {})
-    monkeypatch.setattr(launched, "FOLDER", tmp_path / "launched")
+    monkeypatch.setattr(last_launches, "FOLDER", tmp_path / "launched")
     monkeypatch.setattr(failing, "pauses", lambda now: {})
     monkeypatch.setattr(launch, "CALLS", rates.TokenBucket(100, 100))
     monkeypatch.setattr(ec2, "TAG_CALLS", rates.TokenBucket(100, 100))

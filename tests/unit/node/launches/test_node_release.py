@@ -10,7 +10,7 @@ import pytest
 from botocore.stub import Stubber
 from gpucluster_node import dns, ec2
 from gpucluster_node.head import release
-from gpucluster_node.power import launched, suspend
+from gpucluster_node.power import last_launches, suspend
 from stubbed_aws import (
     CLUSTER,
     LAUNCHED,
@@ -56,30 +56,30 @@ def test_suspend_of_nodes_without_instances_ends_nothing(stubs: Stubs) -> None:
     parameter(stubs, "network", {"hosted_zone_id": "Z1"})
     expect_listing(stubs)
     suspend.suspend(CLUSTER, ["train-1"], LAUNCHED)
-    assert launched.read(["train-1"]) == {"train-1": launched.Launch(suspended=True)}
+    assert last_launches.read(["train-1"]) == {"train-1": last_launches.Launch(suspended=True)}
 
 
 def test_suspend_records_its_end_with_the_instance_of_the_launch(stubs: Stubs) -> None:
     """Nothing of train-2, whose instance is not recorded: nobody could tell when it is over."""
-    launched.write({"train-1": ec2._instance(instance(1))})
+    last_launches.write({"train-1": ec2._instance(instance(1))})
     expect_describe(stubs, instance(1, **{"gpucluster:node": "train-1"}), instance(2, **{"gpucluster:node": "train-2"}))
     stubs("ec2").add_response("terminate_instances", {}, {"InstanceIds": ["i-1", "i-2"]})
     parameter(stubs, "network", {"hosted_zone_id": "Z1"})
     expect_listing(stubs)
     suspend.suspend(CLUSTER, ["train-1", "train-2"], LAUNCHED)
-    ended = launched.Launch("i-1", "10.0.0.1", suspended=True)
-    assert launched.read(["train-1", "train-2"]) == {"train-1": ended}
+    ended = last_launches.Launch("i-1", "10.0.0.1", suspended=True)
+    assert last_launches.read(["train-1", "train-2"]) == {"train-1": ended}
 
 
 def test_a_late_suspend_does_not_record_the_end_of_the_next_launch(
     stubs: Stubs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launched.write({"train-1": ec2._instance(instance(1))})
+    last_launches.write({"train-1": ec2._instance(instance(1))})
     expect_describe(stubs)
     parameter(stubs, "network", {"hosted_zone_id": "Z1"})
-    monkeypatch.setattr(dns, "remove", lambda *given: launched.write({"train-1": ec2._instance(instance(2))}))
+    monkeypatch.setattr(dns, "remove", lambda *given: last_launches.write({"train-1": ec2._instance(instance(2))}))
     suspend.suspend(CLUSTER, ["train-1"], LAUNCHED)
-    assert launched.read(["train-1"]) == {"train-1": launched.Launch("i-2", "10.0.0.2")}
+    assert last_launches.read(["train-1"]) == {"train-1": last_launches.Launch("i-2", "10.0.0.2")}
 
 
 def test_release_terminates_all_nodes_and_keeps_the_heads_record(stubs: Stubs) -> None:

@@ -26,14 +26,14 @@ from botocore.exceptions import ClientError
 from gpucluster_node import ec2, files, fleet, names, slurm
 from gpucluster_node.aws import AWS_ERRORS
 from gpucluster_node.power import (
+    budget_stop,
     daemon,
     joining,
     journal,
     labels,
+    last_launches,
     launch,
-    launched,
     outdated,
-    overspent,
     reconcile,
     resume,
     shortage,
@@ -201,7 +201,7 @@ class World:
         templates = outdated.Wanted(lambda: self, lambda: self.now)
         unfailing: Any = SimpleNamespace(look=lambda *given: None)  # failures in a row: test_node_failing.py
         labelling = labels.Labels(lambda: self, lambda: self.now)
-        budget = overspent.Overspent(lambda: CLUSTER)
+        budget = budget_stop.BudgetStop(lambda: CLUSTER)
         self.book = journal.Journal(self.folder / "launching")
         self.daemon = daemon.Daemon(self.book, self.folder / "requests", self._run)
         self.rounds = reconcile.Rounds(
@@ -408,18 +408,18 @@ def install(world: World, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(reconcile, "datetime", Clock)
     patch.setattr(slurm, "call", world.scontrol)
     patch.setattr(slurm, "expand", expand)
-    put, record = files.put, launched._put
+    put, record = files.put, last_launches._put
 
     def put_if_alive(path: Path, text: str) -> None:
         world.goes_on()
         put(path, text)
 
-    def record_at(node: str, launch_: launched.Launch) -> None:
+    def record_at(node: str, launch_: last_launches.Launch) -> None:
         record(node, launch_)
-        os.utime(launched.FOLDER / node, (world.epoch_s(), world.epoch_s()))
+        os.utime(last_launches.FOLDER / node, (world.epoch_s(), world.epoch_s()))
 
     patch.setattr(files, "put", put_if_alive)
-    patch.setattr(launched, "_put", record_at)
+    patch.setattr(last_launches, "_put", record_at)
     patch.setattr(fleet, "load", lambda: CLUSTER)
     patch.setattr(spool, "_owners", lambda: {os.getuid()})
     now = SimpleNamespace(time=world.epoch_s, time_ns=lambda: int(world.epoch_s() * 1e9))
@@ -427,7 +427,7 @@ def install(world: World, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(where, "time", now)
     patch.setattr(launch, "Launcher", partial(launch.Launcher, clock=lambda: world.now, sleep=world._sleep))
     patch.setattr(shortage, "_next", {})
-    patch.setattr(launched, "FOLDER", world.folder / "launched")
+    patch.setattr(last_launches, "FOLDER", world.folder / "launched")
     patch.setattr(reconcile.booting, "write", lambda found: None)
     patch.setattr(resume.refusals, "record", lambda partition, code: None)
     for module in (joining, resume):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 from gpucluster_node import fleet, rates, refusals, retry, slurm
-from gpucluster_node.power import failing, groups, joining, journal, launch, launched, resume, shortage
+from gpucluster_node.power import failing, groups, joining, journal, last_launches, launch, resume, shortage
 
 NODES = ("train-1", "train-2", "train-3", "train-4")
 
@@ -104,7 +104,7 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
         record.close()
 
     monkeypatch.setattr(shortage, "_next", {})
-    monkeypatch.setattr(launched, "FOLDER", tmp_path / "launched")
+    monkeypatch.setattr(last_launches, "FOLDER", tmp_path / "launched")
     monkeypatch.setattr(failing, "pauses", lambda now: {})
     monkeypatch.setattr(launch, "CALLS", rates.TokenBucket(100, 100))
     return played

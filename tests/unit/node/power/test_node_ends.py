@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import random_world
 from gpucluster_node import ec2, retry
-from gpucluster_node.power import launched as records
+from gpucluster_node.power import last_launches as records
 from gpucluster_node.power import suspend
 from random_world import BOOT_S, SIZE, Machine, World, error, install
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node import ec2, fleet, slurm, states
-from gpucluster_node.power import journal, launched, reconcile, resume, spool
-from gpucluster_node.power.words import Snapshot
+from gpucluster_node.power import journal, last_launches, reconcile, resume, spool
+from gpucluster_node.power.observation import Snapshot
 
 START = datetime(2026, 11, 22, 12, 0, 0)
 CLUSTER = fleet.Fleet("c", "c.internal", "/gpucluster/c/", (fleet.Partition("train", 0, 1000, "on-demand"),))
@@ -72,7 +72,7 @@ def launch_again(record: journal.Record, monkeypatch: pytest.MonkeyPatch, shown:
 def test_only_nodes_that_slurm_still_powers_up_are_launched_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launched, "FOLDER", tmp_path / "launched")
+    monkeypatch.setattr(last_launches, "FOLDER", tmp_path / "launched")
     journal.Journal(tmp_path).open(["train-1", "train-2", "train-3"], JOBS)
     book = journal.Journal(tmp_path)
     (record,) = book.reopen()
@@ -84,7 +84,7 @@ def test_only_nodes_that_slurm_still_powers_up_are_launched_again(
 def test_launches_that_kill_the_daemon_each_time_are_left_to_reconcile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launched, "FOLDER", tmp_path / "launched")
+    monkeypatch.setattr(last_launches, "FOLDER", tmp_path / "launched")
     journal.Journal(tmp_path).open(["train-1"], JOBS)
     for _ in range(resume.MOST_REPLAYS):
         assert len(journal.Journal(tmp_path).reopen()) == 1
@@ -111,9 +111,11 @@ def test_a_request_leaves_nodes_that_a_launch_has_completed_since_slurm_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Slurm may ask twice, and the daemon may have been killed between its journal and the removal of the request."""
-    monkeypatch.setattr(launched, "FOLDER", tmp_path / "launched")
+    monkeypatch.setattr(last_launches, "FOLDER", tmp_path / "launched")
     book, request = journal.Journal(tmp_path), spool.Request(["train-1", "train-2"])
-    launched.write({"train-2": ec2.Instance("i-1", "pending", "10.0.0.2", START.replace(tzinfo=UTC), "train-2", None)})
+    last_launches.write(
+        {"train-2": ec2.Instance("i-1", "pending", "10.0.0.2", START.replace(tzinfo=UTC), "train-2", None)}
+    )
     os.utime(tmp_path / "launched/train-2", (request.since + 1, request.since + 1))
     resume.accept(request, book)
     assert book.nodes() == {"train-1"}
@@ -127,7 +129,7 @@ def test_after_a_long_wait_only_nodes_that_slurm_still_powers_up_are_launched(
 ) -> None:
     """Slurm may have given the node up while the daemon did not run."""
     asked: list[str] = []
-    monkeypatch.setattr(launched, "FOLDER", tmp_path / "launched")
+    monkeypatch.setattr(last_launches, "FOLDER", tmp_path / "launched")
     monkeypatch.setattr(fleet, "load", lambda: CLUSTER)
     states_ = frozenset({"ALLOCATED", state})
     monkeypatch.setattr(slurm, "nodes", lambda names: [slurm.Node(name, states_) for name in names])

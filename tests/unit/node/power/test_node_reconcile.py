@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from botocore.exceptions import EndpointConnectionError
 from gpucluster_node import ec2, fleet, retry, slurm
-from gpucluster_node.power import ended, launched, outdated, requeued
+from gpucluster_node.power import ended, last_launches, outdated, requeued
+from gpucluster_node.power.observation import Snapshot
 from gpucluster_node.power.reconcile import Action, Seen, act, decide, explained
-from gpucluster_node.power.words import Snapshot
 
 NOW = datetime(2026, 11, 21, 12, 0, 0)
 CLUSTER = fleet.parse(
@@ -391,14 +391,14 @@ def test_a_node_whose_instance_has_ended_is_down_at_once() -> None:
 @pytest.mark.parametrize(
     ("what", "record", "found"),
     [
-        ("its instance has ended", launched.Launch("i-2", "10.0.0.2"), {"train-2": "terminated"}),
-        ("its instance is not listed yet", launched.Launch("i-3", "10.0.0.2"), {}),
-        ("the record is of an earlier launch", launched.Launch("i-2", "10.0.0.9"), {}),
+        ("its instance has ended", last_launches.Launch("i-2", "10.0.0.2"), {"train-2": "terminated"}),
+        ("its instance is not listed yet", last_launches.Launch("i-3", "10.0.0.2"), {}),
+        ("the record is of an earlier launch", last_launches.Launch("i-2", "10.0.0.9"), {}),
         ("nothing is recorded", None, {}),
     ],
 )
 def test_the_instance_of_a_booting_node_is_the_one_that_was_launched_for_it(
-    what: str, record: launched.Launch | None, found: dict[str, str]
+    what: str, record: last_launches.Launch | None, found: dict[str, str]
 ) -> None:
     """Earlier instances of the node have ended too. They had its name."""
     over = [replace(instance("train-2", number), state="terminated") for number in (1, 2)]
@@ -408,7 +408,7 @@ def test_the_instance_of_a_booting_node_is_the_one_that_was_launched_for_it(
     assert ended.Known().ended([booting], [instance("train-2", 3)], lambda names: over, launches) == {}
 
 
-RUNNING = launched.Launch("i-2", "10.0.0.2")
+RUNNING = last_launches.Launch("i-2", "10.0.0.2")
 SUSPENDED = replace(RUNNING, suspended=True)
 
 
@@ -420,8 +420,8 @@ SUSPENDED = replace(RUNNING, suspended=True)
         ("it is live, and EC2 omits it", "IDLE+CLOUD+POWERING_DOWN", SUSPENDED, "", "", False),
         ("its SuspendProgram still runs", "IDLE+CLOUD+POWERING_DOWN", RUNNING, "terminated", "", False),
         ("Slurm has not called SuspendProgram", "IDLE+CLOUD+POWER_DOWN", SUSPENDED, "terminated", "", False),
-        ("none was launched", "IDLE+CLOUD+POWERING_DOWN", launched.Launch(suspended=True), "", REFUSED, True),
-        ("one may be running", "IDLE+CLOUD+POWERING_DOWN", launched.Launch(suspended=True), "", FAILED, False),
+        ("none was launched", "IDLE+CLOUD+POWERING_DOWN", last_launches.Launch(suspended=True), "", REFUSED, True),
+        ("one may be running", "IDLE+CLOUD+POWERING_DOWN", last_launches.Launch(suspended=True), "", FAILED, False),
         ("nothing is recorded", "IDLE+CLOUD+POWERING_DOWN", None, "terminated", REFUSED, False),
         ("a user drains it", "IDLE+CLOUD+DRAIN+POWERING_DOWN", SUSPENDED, "terminated", "bad GPU", False),
         ("`up --drain` drains it", "IDLE+CLOUD+DRAIN+POWERING_DOWN", SUSPENDED, "terminated", "up", False),
@@ -430,7 +430,7 @@ SUSPENDED = replace(RUNNING, suspended=True)
     ],
 )
 def test_a_node_is_free_once_its_instance_and_its_suspend_program_are_over(
-    what: str, states: str, record: launched.Launch | None, state: str, reason: str, free: bool
+    what: str, states: str, record: last_launches.Launch | None, state: str, reason: str, free: bool
 ) -> None:
     over = [replace(instance("train-2", 2), state=state)] if state else []
     one, launches = node(states, reason=reason), {"train-2": record} if record else {}

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from gpucluster_node import ec2, ends, fleet, scripts, slurm, states
-from gpucluster_node.power import words
+from gpucluster_node.power import observation
 
-log = logging.getLogger("overspent")
+log = logging.getLogger("budget_stop")
 LONGEST_NOTICE = timedelta(minutes=10)
 """Nodes cost money meanwhile. A job that asked for its signal earlier gets it so long before the end."""
 SAVES = timedelta(minutes=15)
@@ -25,7 +25,7 @@ InService = tuple[slurm.Node, ec2.Instance]
 
 
 @dataclass
-class Overspent:
+class BudgetStop:
     """Kept from one round to the next."""
 
     newest: Callable[[], fleet.Fleet]
@@ -95,4 +95,4 @@ class Overspent:
 def _is_ended(cluster: fleet.Fleet, node: slurm.Node) -> bool:
     partition = cluster.partition_of(node.name)
     is_billed_anyway = partition is not None and partition.purchase in BILLED_ANYWAY
-    return not is_billed_anyway and words.of_slurm(node) in states.IN_SERVICE
+    return not is_billed_anyway and observation.of_slurm(node) in states.IN_SERVICE

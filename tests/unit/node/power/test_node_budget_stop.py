@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node import ec2, fleet, slurm
-from gpucluster_node.power import overspent
+from gpucluster_node.power import budget_stop
 from played_slurm import PlayedSlurm
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
@@ -29,7 +29,7 @@ class Head(PlayedSlurm):
         super().__init__(folder)
         self.states = {"train-1": "ALLOCATED+CLOUD"}
         self.cluster = CLUSTER
-        self.overspent = overspent.Overspent(lambda: self.cluster)
+        self.overspent = budget_stop.BudgetStop(lambda: self.cluster)
 
     def look(self, at: timedelta = timedelta(), usd: float = SPENT) -> list[list[str]]:
         self.ran = []

@@ -11,7 +11,7 @@ from gpucluster_node.power import journal
 log = logging.getLogger("resume")
 
 
-class Wanted:
+class Demand:
     def __init__(
         self, cluster: Callable[[], fleet.Fleet], record: journal.Record, unsure: Collection[str] = ()
     ) -> None:
