@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 BIN = Path("/opt/gpucluster/bin")

@@ -92,7 +92,7 @@ class Journal:
             calls = {call.token: call for call in map(_call, found["asked"])}
             if found["nodes"]:
                 replays = int(found.get("replays", 0)) + 1
-                yield Record(self, path, found["nodes"], found["jobs"], calls, replays)
+                yield Record(self, path, found["nodes"], found["jobs"], calls, found["waits"], replays)
                 return
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             log.warning("%s is ignored: %s", path, error)
@@ -109,14 +109,15 @@ class Record:
         mine: Sequence[str],
         jobs: Sequence[dict[str, Any]] = (),
         calls: Mapping[str, Call] | None = None,
+        waits: Mapping[str, str] | None = None,
         replays: int = 0,
     ) -> None:
-        """replays: how many processes have begun the launch before this one. calls: of those."""
+        """replays: how many processes have begun the launch before this one. calls, waits: of those."""
         self.journal, self.mine, self.jobs, self.replays = journal, list(mine), list(jobs), replays
         self.left = set(mine)
         self.calls = dict(calls or {})
         self._path, self._began = path, datetime.now(timezone.utc).isoformat()
-        self._waits: dict[str, str] = {}
+        self._waits = dict(waits or {})
         self._lock = threading.RLock()
 
     def done(self, nodes: Collection[str]) -> None:

@@ -27,12 +27,15 @@ def test_a_killed_daemons_launches_are_found_until_they_are_completed(tmp_path: 
     book = journal.Journal(tmp_path)
     record = book.open(["train-1", "train-2", "train-3"], JOBS)
     record.done(["train-2"])
+    record.waits(["train-1"], "no capacity")
     assert book.nodes() == {"train-1", "train-3"}
     for replays in (1, 2):
         book = journal.Journal(tmp_path)
         (found,) = book.reopen()
         assert (found.mine, found.jobs, found.replays) == (["train-1", "train-3"], JOBS, replays)
         assert book.nodes() == {"train-1", "train-3"}, "the daemon may be killed again before it completes them"
+        (path,) = tmp_path.glob("*.json")
+        assert json.loads(path.read_text())["waits"] == {"train-1": "no capacity"}, "users read it meanwhile, too"
     found.close()
     assert journal.Journal(tmp_path).reopen() == []
     assert book.nodes() == frozenset() and os.listdir(tmp_path) == []
@@ -40,7 +43,7 @@ def test_a_killed_daemons_launches_are_found_until_they_are_completed(tmp_path: 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "stale", "[1]", "{}", '{"nodes": ["train-1"]}', '{"nodes": [], "asked": [], "jobs": []}'],
+    ["", "stale", "[1]", "{}", '{"nodes": ["train-1"]}', '{"nodes": [], "asked": [], "jobs": [], "waits": {}}'],
     ids=["empty", "no JSON", "a list", "no keys", "a part", "no nodes"],
 )
 def test_a_file_that_is_no_record_stops_nothing(tmp_path: Path, text: str) -> None:
