@@ -160,6 +160,8 @@ def test_another_framework_is_refused_with_both_versions(tmp_path, environment, 
         asked(tmp_path, environment, requirements=requirement)
     expected = f"requirements: {requirement} does not fit: the environment {environment} has {has}"
     assert refused.value.message == expected
+    hint = refused.value.hint or ""
+    assert all(way in hint for way in ("without a version", "`python: FOLDER`", "`container_image: IMAGE`"))
 
 
 @pytest.mark.parametrize("requirement", ["torch", "torch>=2", "torch==2.13.0", "torch==1.0; python_version < '3'"])
