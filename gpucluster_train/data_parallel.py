@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 from collections.abc import Callable
@@ -10,7 +9,6 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
-import torch.distributed.nn  # here, because an import after init_process_group() would keep the process group
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
@@ -57,9 +55,6 @@ class Ddp:
         device = own_device(world)
         _join(_backend(world, device), world)
         result = train(cls(world, device))
-        # A thread of Gloo that waits for Python's lock when Python ends aborts the process. Gloo's threads end here, if
-        # nothing else refers to the process group.
-        gc.collect()
         dist.barrier()
         dist.destroy_process_group()
         return result

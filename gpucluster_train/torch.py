@@ -28,11 +28,7 @@ def scheduler(optimizer: Optimizer, schedule: Schedule) -> LambdaLR:
 
 
 def run(train: Callable[[Ranks], Result]) -> Result:
-    """Joins the job's ranks, trains, and leaves them in order. The program is the same under every launcher.
-
-    The model must live in `train` and not in its result: a thread of Gloo's that outlives the interpreter aborts the
-    process at its exit, after everything went well, unless the model goes before the process group does.
-    """
+    """Joins the job's ranks, trains, and leaves them in order. The program is the same under every launcher."""
     me = world()
     if me.launcher == "horovodrun" or (me.launcher == "mpirun" and importlib.util.find_spec("horovod")):
         return Horovod.run(train)

@@ -12,7 +12,6 @@ import shutil
 from pathlib import Path
 
 import torch
-import torch.distributed.nn  # here, because an import after init_process_group() would keep the process group
 from accelerate import Accelerator, DataLoaderConfiguration
 from accelerate.utils import set_seed
 from sklearn.datasets import load_digits
@@ -120,9 +119,6 @@ def main() -> None:
     # It finds the ranks in the environment. Without GPUs it must be told: each rank would train alone.
     accelerator = Accelerator(cpu=not torch.cuda.is_available(), dataloader_config=loading)
     train(options, accelerator)
-    # A thread of Gloo that waits for Python's lock when Python ends aborts the process. Gloo's threads end here, if
-    # nothing else refers to the process group.
-    accelerator.free_memory()
     accelerator.end_training()
 
 

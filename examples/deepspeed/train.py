@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import torch
@@ -109,11 +108,6 @@ def main() -> None:
     train(options)
     dist.barrier()
     dist.destroy_process_group()
-    if not torch.cuda.is_available():
-        # A thread of Gloo that waits for Python's lock when Python ends aborts the process. DeepSpeed still refers to
-        # its process groups, and so the threads outlive them.
-        sys.stdout.flush()
-        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import os
 
 import digits
 import torch
 import torch.distributed as dist
-import torch.distributed.nn  # here, because an import after init_process_group() would keep the process group
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -29,9 +27,6 @@ def main() -> None:
     print(f"rank {rank} of {world_size} on {os.uname().nodename}", flush=True)
     reached = run(digits.arguments().epochs)
     digits.report(reached, rank, world_size)
-    # A thread of Gloo that waits for Python's lock when Python ends aborts the process. Gloo's threads end here, if
-    # nothing else refers to the process group.
-    gc.collect()
     dist.destroy_process_group()
 
 

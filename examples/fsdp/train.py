@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -163,11 +162,6 @@ def main() -> None:
         print(json.dumps({**done, "world_size": ranks}), flush=True)
     dist.barrier()
     dist.destroy_process_group()
-    if device.type == "cpu":
-        # A thread of Gloo that waits for Python's lock when Python ends aborts the process. Caches of torch still refer
-        # to the process group, and so the threads outlive it.
-        sys.stdout.flush()
-        os._exit(0)
 
 
 if __name__ == "__main__":

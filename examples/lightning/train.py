@@ -6,7 +6,6 @@ torchrun --nproc-per-node 2 examples/lightning/train.py --state /tmp/lightning  
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import os
 from pathlib import Path
@@ -14,7 +13,6 @@ from pathlib import Path
 import lightning
 import torch
 import torch.distributed as dist
-import torch.distributed.nn  # here, because an import after init_process_group() would keep the process group
 from lightning.pytorch.callbacks import ModelCheckpoint
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
@@ -120,9 +118,6 @@ def train(options: argparse.Namespace) -> None:
 
 def main() -> None:
     train(arguments())
-    # A thread of Gloo that waits for Python's lock when Python ends aborts the process. Gloo's threads end here, if
-    # nothing else refers to the process group.
-    gc.collect()
     if dist.is_initialized():
         dist.destroy_process_group()
 

@@ -6,7 +6,6 @@ torchrun --nproc-per-node 2 examples/torchvision/train.py --state /tmp/torchvisi
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import os
 from pathlib import Path
@@ -14,7 +13,6 @@ from pathlib import Path
 import numpy
 import torch
 import torch.distributed as dist
-import torch.distributed.nn  # here, because an import after init_process_group() would keep the process group
 from PIL import Image
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -148,9 +146,6 @@ def main() -> None:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     train(options, device)
-    # A thread of Gloo that waits for Python's lock when Python ends aborts the process. Gloo's threads end here, if
-    # nothing else refers to the process group.
-    gc.collect()
     dist.destroy_process_group()
 
 

@@ -8,7 +8,6 @@ torchrun --nproc-per-node 2 examples/transformers/train.py --state /tmp/transfor
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import os
 import random
@@ -16,7 +15,6 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.distributed.nn  # here, because an import after init_process_group() would keep the process group
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import (
     AutoModelForCausalLM,
@@ -127,9 +125,6 @@ def train(options: argparse.Namespace) -> None:
 
 def main() -> None:
     train(arguments())
-    # A thread of Gloo that waits for Python's lock when Python ends aborts the process. Gloo's threads end here, if
-    # nothing else refers to the process group.
-    gc.collect()
     if dist.is_initialized():
         dist.destroy_process_group()
 

@@ -1,14 +1,12 @@
 """Fits a line to the shards of this rank, with DDP, and writes the model to the job's output."""
 
 import argparse
-import gc
 import json
 import os
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.distributed.nn  # here, because an import after init_process_group() would keep the process group
 from torch.nn.parallel import DistributedDataParallel
 
 import gpucluster_train
@@ -39,9 +37,6 @@ def main() -> None:
         output = Path(os.environ["GPUCLUSTER_OUTPUT_MODEL"])
         torch.save(model.state_dict(), output / "line.pt.tmp")
         (output / "line.pt.tmp").replace(output / "line.pt")
-    # A thread of Gloo that waits for Python's lock when Python ends aborts the process. Gloo's threads end here, if
-    # nothing else refers to the process group.
-    gc.collect()
     dist.destroy_process_group()
 
 

@@ -20,6 +20,7 @@ SUBJECTS = [
     "examples/torchvision/*",
     "examples/transformers/*",
     "gpucluster_job/packages/overlay.py",
+    "gpucluster_train/last_frees.py",
     "gpucluster/launchers/torchrun.py",
     "gpucluster_job/torchrun.py",
     "bootstrap/environments/torch.txt",
@@ -31,14 +32,6 @@ COVERED_BY = (
 TIMEOUT_S = 420
 """A job may be the first that needs its nodes, its environment and its packages."""
 ONE_RANK = ("--nodes", "1", "--gpus-per-node", "1")
-END_GLOO = ("accelerate", "lightning", "torchvision", "transformers")
-"""A thread of Gloo that outlives the process group can abort the process."""
-COUNT = (
-    "import atexit, pathlib, runpy, sys; "
-    "names = lambda: [each.read_text() for each in pathlib.Path('/proc/self/task').glob('*/comm')]; "
-    "atexit.register(lambda: print('threads of Gloo:', ''.join(names()).count('pt_gloo_runloop'), flush=True)); "
-    "sys.argv.pop(0); runpy.run_path(sys.argv[0], run_name='__main__')"
-)
 
 
 def run(bed: Bed, name: str, state: str, *words: str, options: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -49,16 +42,13 @@ def run(bed: Bed, name: str, state: str, *words: str, options: tuple[str, ...] =
     found: dict[str, Any] = json.loads([line for line in lines if line.startswith('{"')][-1])
     metrics = done.result["metrics"]
     assert metrics and all(metrics[each]["last"] == found[each] for each in metrics)
-    threads = [line for line in lines if line.startswith("threads of Gloo:")]
-    assert threads == ["threads of Gloo: 0"] * (found["world_size"] if name in END_GLOO else 0)
     return found
 
 
 def submit(bed: Bed, name: str, state: str, *words: str, options: tuple[str, ...] = ()) -> Submitted:
     """Runs of the same name share $GPUCLUSTER_STATE."""
     task = ("--name", f"{name}-{state}", *options)
-    python = ("python", "-c", COUNT) if name in END_GLOO else ("python",)
-    return bed.submit(f"examples/{name}/job.yaml", *task, "--", *python, "train.py", *words, timeout_s=TIMEOUT_S)
+    return bed.submit(f"examples/{name}/job.yaml", *task, "--", "python", "train.py", *words, timeout_s=TIMEOUT_S)
 
 
 def test_fsdp_continues_after_an_interruption(cluster: Bed) -> None:
