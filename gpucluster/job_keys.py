@@ -154,7 +154,7 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             another_run="the ranks' packages: the folder's name, not what is in it"),
         Key("container_image", metavar="IMAGE", aliases="image",
             help="Run the ranks in this container: a registry's image, or a squashfs file.",
-            meaning="image in which the ranks run; requires `software.containers: true`",
+            meaning="[image](your-repo.md#containers) in which the ranks run; requires `software.containers: true`",
             default="the cluster's environment",
             another_run="the ranks' packages: the image's name, not what is behind a tag", names_paths=True),
         Key("container_mounts", form="list", metavar="FROM:TO[:ro]",

@@ -70,7 +70,7 @@ run_step python_env
 run_step accounting
 run_step slurm_head
 run_step user_limits
-run_step reconcile
+run_step power
 run_step job_lustre
 run_step beegfs
 run_step update
