@@ -92,7 +92,7 @@ def resume(settings: dict) -> None:
     parallelcluster_files(settings)
     ways = {
         "alone": ["python3", "-c", ALONE.format(**settings)],
-        "ours": [str(BIN / "resume"), hostlist],
+        "ours": [str(BIN / "power-request"), "resume", hostlist],
         "ParallelCluster": ["python3", "-m", "slurm_plugin.resume", hostlist],
     }
     found: dict[str, list] = {name: [] for name in ways}
@@ -150,7 +150,7 @@ def one(settings: dict) -> None:
     """In a process of its own: a program's peak of memory includes what its parent had when it started it."""
     variables = {**os.environ, "PYTHONPATH": PACKAGES, "SLURM_RESUME_FILE": str(RESUME_FILE)}
     variables |= {"SLURM_BINARIES_DIR": "/usr/bin"}
-    if settings["argv"][0] == str(BIN / "resume"):
+    if settings["argv"][0] == str(BIN / "power-request"):
         print(json.dumps(by_daemon(settings["argv"], variables)))
         return
     output = [
@@ -164,9 +164,10 @@ def one(settings: dict) -> None:
 
 
 def by_daemon(argv: list[str], variables: dict[str, str]) -> dict:
-    """A new one for each launch: one that sees others' launches would end them. It has started before the request, and
-    its looks at all nodes meanwhile count."""
-    program, word = daemon("power.daemon"), "gpucluster_node.power.daemon"
+    """A new one for each launch, without records of earlier ones: it would take the nodes of others' instances out of
+    service. It has started before the request, and its looks at all nodes meanwhile count."""
+    shutil.rmtree(JOURNAL.with_name("launched"), ignore_errors=True)
+    program, word = daemon("power.daemon", variables), "gpucluster_node.power.daemon"
     time.sleep(5)
     before, began = cpu_s(word), time.monotonic()
     status = subprocess.run(argv, env=variables).returncode
@@ -190,7 +191,7 @@ def check(name: str, status: int, nodes: int) -> None:
     addresses = {line.partition(" NodeAddr=")[2].split()[0] for line in shown.splitlines() if " NodeAddr=" in line}
     complete = name == "alone" or addresses == {each["PrivateIpAddress"] for each in live}
     if status or len(live) != nodes or not complete:
-        log = Path(f"/tmp/{name}.log").read_text()[-3000:]
+        log = (LOG if name == "ours" else Path(f"/tmp/{name}.log")).read_text()[-3000:]
         raise RuntimeError(f"{name}: status {status}, {len(live)} instances, {complete=}: {log}")
     terminate(live)
 
@@ -211,9 +212,9 @@ def client():
     return boto3.client("ec2", region_name="us-east-1")
 
 
-def daemon(module: str) -> subprocess.Popen:
+def daemon(module: str, variables: dict[str, str] | None = None) -> subprocess.Popen:
     with LOG.open("a") as log:
-        return subprocess.Popen([BIN / "node-program", module], stdout=log, stderr=log)
+        return subprocess.Popen([BIN / "node-program", module], stdout=log, stderr=log, env=variables)
 
 
 def processes(word: str) -> list[Path]:

@@ -229,9 +229,8 @@ class Rounds:
         self.overspent.look(nodes, own, self.ledger.usd, datetime.now(timezone.utc))
         self.network.look(cluster, nodes, own)
         self.labels.look(cluster, instances)
-        launches = last_launches.read(
-            node.name for node in nodes if observation.of_slurm(node) in (states.BOOTING, states.ENDING)
-        )
+        booting_or_ending = [each for each in nodes if observation.of_slurm(each) in (states.BOOTING, states.ENDING)]
+        launches = last_launches.read(each.name for each in booting_or_ending if each.name not in launching)
         ask = _ask_once(cluster)
         gone = self.known.ended(nodes, instances, ask, launches)
         free = ended.free(nodes, own, ask, launches)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import random_world
-from gpucluster_node import ec2, retry
+from gpucluster_node import ec2, fleet, retry
 from gpucluster_node.power import last_launches as records
 from gpucluster_node.power import suspend
 from random_world import BOOT_S, SIZE, Machine, World, error, install
@@ -131,6 +131,25 @@ def test_a_round_asks_ec2_for_ended_instances_once(world: World, monkeypatch: py
     rounds.append(0)
     (down,) = world.rounds.actions()
     assert (down.name, SPOT in down.reason, rounds) == ("train-2", True, [1])
+
+
+def test_a_node_that_is_being_launched_is_not_looked_for_among_ended_instances(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """EC2's answer is older than its launch. An answer about all ended ones may have thousands."""
+    world.slurm.submit(1, SIZE)
+    record, describe = world.book.open(["train-2", "train-3"]), ec2.describe
+    while not all("POWERING_UP" in world.slurm.nodes[name].flags for name in record.mine):
+        world.advance(1)
+
+    def described(client: object, cluster: fleet.Fleet, **states: tuple[str, ...]) -> list[ec2.Instance]:
+        return pytest.fail("asked") if states else describe(client, cluster)
+
+    monkeypatch.setattr(ec2, "describe", described)
+    now = world.wall().replace(tzinfo=UTC)
+    records.write({name: ec2.Instance(name, "pending", None, now, name, None) for name in record.mine})
+    assert [each.name for each in world.rounds.actions() if each.name in record.mine] == []
+    record.close()
 
 
 def test_a_launch_during_a_slow_round_stays_recorded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
