@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import random_world
-from gpucluster_node import ec2, fleet, retry
+from gpucluster_node import ec2, fleet, retry, slurm
 from gpucluster_node.power import last_launches as records
 from gpucluster_node.power import suspend
 from random_world import BOOT_S, SIZE, Machine, World, error, install
@@ -147,7 +147,8 @@ def test_a_node_that_is_being_launched_is_not_looked_for_among_ended_instances(
 
     monkeypatch.setattr(ec2, "describe", described)
     now = world.wall().replace(tzinfo=UTC)
-    records.write({name: ec2.Instance(name, "pending", None, now, name, None) for name in record.mine})
+    records.write({name: ec2.Instance(name, "pending", "10.0.0.9", now, name, None) for name in record.mine})
+    slurm.set_addresses(dict.fromkeys(record.mine, "10.0.0.9"))
     assert [each.name for each in world.rounds.actions() if each.name in record.mine] == []
     record.close()
 
