@@ -229,7 +229,7 @@ def processes(word: str) -> list[Path]:
 
 
 def cpu_s(word: str) -> float:
-    """Of the processes and of their children that have ended."""
+    """CPU seconds of the processes and of their children that have ended."""
     found = 0.0
     for path in processes(word):
         with suppress(OSError):

@@ -68,7 +68,7 @@ def _reap() -> None:
 
 
 def _count(word: str, said: str) -> int:
-    """Of pytest's last line."""
+    """Reads pytest's last line."""
     found = re.findall(rf"(\d+) {word}", said.strip().splitlines()[-1] if said.strip() else "")
     return int(found[0]) if found else 0
 

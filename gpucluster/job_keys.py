@@ -26,7 +26,7 @@ class Key(NamedTuple):
     form: Form = "text"
     """What its option takes. A list is repeatable; pairs are a repeatable NAME=VALUE. The command has no option."""
     values: tuple[str, ...] = ()
-    """Of a choice."""
+    """The values of a choice."""
     metavar: str = ""
     help: str = ""
     sbatch: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 CLOSE_ENOUGH = 0.7
-"""Of 1: two swapped letters leave 0.8 of a word of five letters; below 0.7 it is another word."""
+"""The least similarity, of 1: two swapped letters leave 0.8 of a word of five letters; below 0.7 it is another word."""
 AS_CLOSE = 0.1
 """Words this close to the most similar one are named too."""
 

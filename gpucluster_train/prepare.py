@@ -80,7 +80,7 @@ def _shares(count: int, sharers: int) -> str:
 
 
 def in_words(count: int) -> str:
-    """Of bytes."""
+    """Prints a number of bytes with a binary unit."""
     size, unit = float(count), "bytes"
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
         if size < 1024 or unit == "TiB":

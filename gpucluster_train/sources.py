@@ -49,7 +49,7 @@ class Source(Protocol):
         """All files below the root. Raises ChannelError if there are none or they cannot be read."""
 
     def text(self, name: str) -> str:
-        """Of one of them."""
+        """The content of one of them."""
 
     def download(self, name: str, to: Path) -> None:
         """Raises ChannelError, or OSError if `to` cannot be written."""

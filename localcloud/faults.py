@@ -273,7 +273,7 @@ class Faults:
         return bool(self._of(instance_id, "expired"))
 
     def status(self, instance_id: str) -> tuple[str, float | None]:
-        """Of a running instance: what its status check says, and since when it is impaired. For an instance that never
+        """For a running instance: what its status check says, and since when it is impaired. For an instance that never
         answered, this is the time of its launch (EC2's API, InstanceStatusDetails)."""
         now = time.time()
         launched, answers = self._silent.get(instance_id, (now, now))

@@ -80,7 +80,7 @@ class Bundle(Construct):
         )
 
     def objects_arn(self, prefix: str) -> str:
-        """Of the objects in the archive's bucket whose names begin with `prefix`/."""
+        """The ARN of the objects in the archive's bucket whose names begin with `prefix`/."""
         return s3_arn(self, f"{self.archive.bucket_name}/{prefix}/*")
 
     def announce(self, parameters: Parameters, *after: IDependable) -> None:

@@ -29,7 +29,7 @@ def image_id(stack: cdk.Stack, image: str) -> str:
 
 
 def node_image_id(stack: cdk.Stack, config: ClusterConfig, image: str) -> str:
-    """Of the image that nodes boot: the baked image if one of the current recipe is pinned, else the image itself.
+    """The image that nodes boot: the baked image if one of the current recipe is pinned, else the image itself.
 
     The head node does not use a baked image: a new image replaces the head node, and only a change of the file may do
     that.

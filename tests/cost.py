@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def cpu_s() -> float:
-    """Of this process, of every child that has ended, and of commands in forks of another process."""
+    """The cost of this process, of every child that has ended, and of commands in forks of another process."""
     return sum(os.times()[:4]) + warm.used_s()
 
 

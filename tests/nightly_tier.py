@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _in_time(root: Path, paths: list[Path], states: dict[str, State], minutes: int | None) -> list[str]:
-    """Of the files whose stamps do not fit, those for which there is time: all, if nobody limits it. A file that does
+    """The files whose stamps do not fit and for which there is time: all, if nobody limits it. A file that does
     not fit into the rest is left out, and its turn comes in a later run: its stamp becomes the oldest."""
     stale = [(stamps.read(root, path), path.name) for path in paths if states[path.name].stale]
     left_s = float("inf") if minutes is None else minutes * 60

@@ -41,7 +41,7 @@ JOB_CREDENTIALS_URL = "http://127.0.0.1:9911/credentials"
 """The jobs' own role, served on every compute node: the node's role has no access to their data."""
 LONGEST_MESSAGE = 300
 _EXPIRED = ("RequestExpired", "ExpiredToken", "ExpiredTokenException")
-"""Of EC2, of S3 and services with XML, of services with JSON."""
+"""The codes of EC2, of S3 and services with XML, of services with JSON."""
 _THROTTLED = re.compile("RequestLimitExceeded|Throttl|TooManyRequests|SlowDown|PriorRequestNotComplete")
 _making = threading.Lock()
 

@@ -37,7 +37,7 @@ TERMINATE_BATCH = 500
 BLOCK = "capacity-block"
 """InstanceLifecycle of an instance in a Capacity Block."""
 TAG_CALLS = TokenBucket(90, 9)
-"""Of the 100 calls at once, and 10 more a second, that EC2 allows an account in a region (EC2's guide,
+"""Most of the 100 calls at once, and 10 more a second, that EC2 allows an account in a region (EC2's guide,
 ec2-api-throttling); nodes whose boot fails tag themselves."""
 TAG_ATTEMPTS = 10
 """EC2 may not know an instance yet that it has just launched. 22 s in all: nodes wait five minutes for their name."""

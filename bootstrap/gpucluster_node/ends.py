@@ -17,7 +17,7 @@ from gpucluster_node import scripts, slurm
 
 log = logging.getLogger("notices")
 SIGNAL_BEFORE = timedelta(minutes=2)
-"""Of a job that asked for less. Spot instances have these two minutes, and the other ends are no worse."""
+"""The notice of a job that asked for less. Spot instances have these two minutes, and the other ends are no worse."""
 REQUEUE_BEFORE = timedelta(seconds=40)
 """A job needs KillWait, 10 s, to end and to write its result, and Slurm a moment more."""
 TRIES = 3

@@ -21,7 +21,7 @@ class Partition:
     purchase: str
     max_usd_per_hour: float | None = None
     reservation_id: str | None = None
-    """Of a Capacity Block."""
+    """The reservation of a Capacity Block."""
     topology: bool = False
     """Whether EC2 tells where in the network instances of its types are."""
 
@@ -73,7 +73,7 @@ def load(path: Path = BUNDLE / "fleet.json") -> Fleet:
 
 
 def newest() -> Fleet:
-    """Of the newest bundle, for a program that has run for a while."""
+    """Reads the newest bundle, for a program that has run for a while."""
     return load(NEWEST / "fleet.json")
 
 

@@ -48,7 +48,7 @@ def location(address: str) -> Location:
 
 
 def bucket_and_key(uri: str) -> tuple[str, str]:
-    """Of `s3://bucket/key`; the key is empty for the whole bucket."""
+    """Splits `s3://bucket/key`; the key is empty for the whole bucket."""
     bucket, _, key = uri.removeprefix(S3).partition("/")
     return bucket, key
 

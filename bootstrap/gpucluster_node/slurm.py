@@ -201,7 +201,7 @@ class Running:
     restarts: int
     script: str
     part: str = ""
-    """Of a heterogeneous job, the id of the part that runs here; of an array's element, its own number; else the
+    """In a heterogeneous job, the id of the part that runs here; of an array's element, its own number; else the
     job's."""
     nodes: frozenset[str] = frozenset()
     gpus: int | None = None

@@ -75,7 +75,7 @@ def seconds(since: float | str | None, until: str | None) -> float | None:
 
 
 def accuracy(log: list[str]) -> float | None:
-    """Of the line that rank 0 prints last: `[0 train-1] {"accuracy": 0.98, …}`."""
+    """Reads the line that rank 0 prints last: `[0 train-1] {"accuracy": 0.98, …}`."""
     reports = (line.partition("] ")[2] for line in log if line.startswith("[0 "))
     found = [json.loads(report)["accuracy"] for report in reports if report.startswith('{"accuracy"')]
     return float(found[-1]) if found else None

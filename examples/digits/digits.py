@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 TEST_IMAGES = 360
 BATCH = 64
-"""Of all ranks together: more ranks share the same work, and reach the same accuracy."""
+"""The batch of all ranks together: more ranks share the same work, and reach the same accuracy."""
 LEARNING_RATE = 0.2
 
 

@@ -14,7 +14,7 @@ from gpucluster_train import World
 
 MEAN = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)
 DEVIATION = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
-"""Of ImageNet's colours."""
+"""The mean and the deviation of ImageNet's colours."""
 SYNTHETIC = {"tiny": (512, 128), "full": (1281167, 50000)}
 """Images to train on and to validate with; `full` has as many as ImageNet."""
 

@@ -24,7 +24,7 @@ class Recipe:
     power: float
     momentum: float
     weight_decay: float
-    """Of convolutions and the classifier; not of biases and batch normalization."""
+    """The decay of convolutions and the classifier; not of biases and batch normalization."""
     image_size: int = 224
     classes: int = 1000
     width: float = 1.0

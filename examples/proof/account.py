@@ -37,7 +37,7 @@ _TAGGED: dict[str, Listed] = {
     "describe_placement_groups": _ids("PlacementGroups", "GroupName"),
     "describe_vpcs": _ids("Vpcs", "VpcId"),
 }
-"""Of EC2, all that carries the cluster's tag."""
+"""The calls that list all that carries the cluster's tag in EC2."""
 
 
 def connect(cluster_file: Path) -> aws.Aws:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from command import Ended
 
 TAIL = 40
-"""Of the output of a command that failed."""
+"""The number of lines shown of a failed command's output."""
 
 _SCRUBBED = (
     (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), "<access key>"),

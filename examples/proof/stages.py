@@ -32,7 +32,7 @@ class Stage:
     name: str
     proves: str
     partition: dict[str, Any]
-    """Of cluster.yaml. Stages may share one."""
+    """A partition of cluster.yaml. Stages may share one."""
     deadline_minutes: int
     """For the change of the cluster and the jobs together. Deleting has its own time."""
     jobs: tuple[Job, ...]

@@ -9,7 +9,7 @@ from mxnet import autograd, gluon, nd
 
 
 def summed(store: mx.kvstore.KVStore) -> float:
-    """Of 1 from the first worker, 2 from the second, …: what servers make of it before they have an optimizer."""
+    """Sums 1 from the first worker, 2 from the second, …: what servers make of it before they have an optimizer."""
     key, total = 1_000_000, nd.zeros((4,))  # a number, as the trainer's keys: a store takes one kind of keys only
     store.init(key, total)
     store.push(key, nd.ones((4,)) * (store.rank + 1))

@@ -79,7 +79,7 @@ def model_of(name: str, tokenizer: PreTrainedTokenizerBase, length: int) -> torc
 
 
 def newest_checkpoint(folder: Path) -> Path | None:
-    """Of those that are complete: trainer_state.json is written last."""
+    """The newest that is complete: trainer_state.json is written last."""
     complete = {int(each.parent.name.partition("-")[2]): each.parent for each in folder.glob("*-*/trainer_state.json")}
     return complete[max(complete)] if complete else None
 

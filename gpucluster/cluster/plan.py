@@ -27,9 +27,9 @@ class Line:
     usd_per_node_hour: float | None
     """The on-demand price, which spot capacity never exceeds. 0 in a Capacity Block, which is paid in advance."""
     usd_per_first_hour: float | None
-    """Of a node of the first type, which is launched while EC2 has it."""
+    """The price of a node of the first type, which is launched while EC2 has it."""
     price_region: str = prices.REFERENCE
-    """Of the price; not the cluster's where no price is known there."""
+    """The price's region; not the cluster's where no price is known there."""
 
     @property
     def usd_per_hour_min(self) -> float | None:

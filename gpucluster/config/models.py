@@ -244,7 +244,7 @@ class ClusterConfig(Section):
 
     @property
     def full_name(self) -> str:
-        """Of all the user's clusters, only this one has it."""
+        """No other cluster of the user has it."""
         return f"{self.name} in {self.region}"
 
     @property

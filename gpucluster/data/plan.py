@@ -36,9 +36,9 @@ class Plan:
     left_out: tuple[str, ...]
     classes: tuple[str, ...]
     counts: tuple[int, ...]
-    """Of samples, by shard."""
+    """The number of samples, by shard."""
     digest: str
-    """Of the order of samples."""
+    """The digest of the order of samples."""
     check: bool = True
     """Whether each image is checked."""
     offsets: tuple[int, ...] = field(default=(), repr=False)

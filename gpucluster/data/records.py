@@ -57,7 +57,7 @@ class Format:
     """Records of a shard. Raises ValueError if it is incomplete."""
     end: bytes = b""
     index_suffix: str = ""
-    """Of a file beside the shard with lines of record number and offset."""
+    """The path of a file beside the shard with lines of record number and offset."""
     needs_labels: bool = False
 
 

@@ -78,9 +78,9 @@ class Outcome:
     remainder: int
     """Dropped, because they do not fit into equal shards."""
     left_out: int
-    """Of those."""
+    """Samples that the user left out, of those."""
     bytes: int
-    """Of the shards."""
+    """The size of the shards together."""
 
 
 def shard(options: Options, tell: Tell) -> list[Outcome]:

@@ -51,7 +51,7 @@ class Launches:
     booting: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Node -> its instance and launch time."""
     failures: Sequence[Mapping[str, str]] = ()
-    """Of nodes that failed a check or their boot: node, at, why."""
+    """The nodes that failed a check or their boot: node, at, why."""
 
 
 def of(remote: Remote, job: Job) -> list[str]:

@@ -32,7 +32,7 @@ class Broken(Exception):
 
 
 def address(environment: Path, place: Path) -> str:
-    """Of the archive in S3; "" if this cluster keeps no packages. Only clusters that we built have the file."""
+    """The archive's place in S3; "" if this cluster keeps no packages. Only clusters that we built have the file."""
     file = environment.parent / ".recipe" / "environments" / "packages"
     prefix = file.read_text(encoding="utf-8").strip() if file.exists() else ""
     ending = ".tar.zst" if shutil.which("zstd") else ".tar.gz"

@@ -67,7 +67,7 @@ class AllReduce(NamedTuple):
         return compare(float(self.numbers.min()), float(self.numbers.max()), self.world)
 
     def seconds(self, count: int) -> float:
-        """Of one all-reduce, on average."""
+        """The seconds of one all-reduce, on average."""
         self.synchronize()
         began = time.perf_counter()
         for _ in range(count):
@@ -203,7 +203,7 @@ def _bytes(device: str) -> int:
 
 
 def _measure(whole: AllReduce, framework: str, *, pairs_follow: bool = False) -> float:
-    """Of all ranks. Returns the seconds of one all-reduce. Exits if the sum is wrong."""
+    """Runs on all ranks. Returns the seconds of one all-reduce. Exits if the sum is wrong."""
     wrong, nodes = whole.wrong(), os.environ.get("GPUCLUSTER_NODES", "").split()
     if wrong and len(nodes) in (1, 2):  # of more nodes, nobody knows whose numbers are wrong
         print(json.dumps({"pair": nodes, "wrong": wrong}), flush=True)

@@ -35,7 +35,7 @@ class Results(NamedTuple):
     """What ranks of `allreduce.py` printed."""
 
     whole: dict[str, Any] | None
-    """Of all ranks; None if their all-reduce failed."""
+    """The result of all ranks; None if their all-reduce failed."""
     pairs: list[slow_nodes.Pair]
     """The better result of each pair of nodes."""
     wrong: tuple[list[str], str] | None

@@ -50,7 +50,7 @@ def out_of_memory_kills() -> int:
 
 
 def _events_file() -> str:
-    """Of the step's control group; of our own, if Slurm did not start us in one."""
+    """Reads the step's control group; our own, if Slurm did not start us in one."""
     try:
         with open(_OWN_GROUPS, encoding="utf-8") as file:
             found = _STEP.search(file.read())

@@ -53,7 +53,7 @@ def checks(pace: Pace, call: Call) -> list[Check]:
 
 
 def instance_connect(pace: Pace, call: Call) -> Iterator[Check]:
-    """Of EC2 Instance Connect: OpenTunnel for the endpoint, the other actions for the instance."""
+    """Checks EC2 Instance Connect: OpenTunnel for the endpoint, the other actions for the instance."""
     backend: EC2Backend = ec2_backends[ACCOUNT_ID][call.region]
     if call.action == "OpenTunnel":
         resource_id = call.form.get("instanceConnectEndpointId", "")

@@ -111,7 +111,7 @@ def _applied(zone: FakeZone, held: Records, change: dict[str, Any]) -> Iterator[
 
 
 def _policies(held: Records, key: tuple[str, str, str], action: str) -> Iterator[str]:
-    """Of the records with one name and type, either none or all have a set identifier."""
+    """Among the records with one name and type, either none or all have a set identifier."""
     name, kind, identifier = key
     others = [each for each in held if each[:2] == (name, kind) and bool(each[2]) != bool(identifier)]
     if others and action != "DELETE":

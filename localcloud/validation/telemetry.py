@@ -143,7 +143,7 @@ def _check_age(given: Any, number: int) -> None:
 
 
 def moment(given: Any) -> datetime | None:
-    """Of a request's time, as each protocol writes it: seconds, or a date and time."""
+    """Reads a request's time, as each protocol writes it: seconds, or a date and time."""
     if isinstance(given, datetime):
         time = given
     elif isinstance(given, int | float):

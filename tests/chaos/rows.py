@@ -27,7 +27,7 @@ FAILED = "**the row failed**"
 ERROR = re.compile(r"\[[^]]*\] (error|fatal): ")
 """A line of slurmctld's log. A node's reason may quote a slurmd's `fatal:`."""
 SERVICES = ("slurmctld", "slurmdbd", "gpucluster-power")
-"""Of the head node. systemd starts them again whenever they end."""
+"""Services of the head node. systemd starts them again whenever they end."""
 SLURM_SAVES_WITHIN_S = 10
 """SAVE_MAX_WAIT in slurmctld/state_save.c is five seconds; a job that started since then would run again."""
 GRACE_S = 330
@@ -173,7 +173,7 @@ class Row:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Of each submission: one rank on each node, and no files of the user."""
+        """The options of each submission: one rank on each node, and no files of the user."""
         own = self.bed.folder / "empty"
         own.mkdir(exist_ok=True)
         return "--launcher", "srun", "--ntasks-per-node", "1", "--preflight", "off", "--workdir", str(own)

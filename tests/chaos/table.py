@@ -55,7 +55,7 @@ def _fault(line: str) -> str:
 
 
 def _line(rows: list[Cells]) -> str:
-    """Of the same row in each sitting: the words of the last one, all seconds, and the sums."""
+    """Joins the same row of each sitting: the words of the last one, all seconds, and the sums."""
     last = rows[-1]
     seconds = ", ".join(str(row.seconds) for row in rows)
     leaked, lost = sum(row.leaked for row in rows), sum(row.lost for row in rows)

@@ -42,7 +42,7 @@ def test_slurmctld_killed_during_resume(row: Row) -> None:
 
 
 def replays(bed: Bed, node: str) -> list[int]:
-    """Of each launch of the node: how often it was begun again because its process had ended."""
+    """For each launch of the node: how often it was begun again because its process had ended."""
     launching = f"grep -hw {node} /run/gpucluster/launching/*.json 2>/dev/null || :"
     return [json.loads(line)["replays"] for line in bed.ssh("sh", "-c", launching).splitlines()]
 
@@ -104,7 +104,7 @@ def is_logged(job: Job) -> bool:
 
 @contextmanager
 def small_disk(bed: Bed) -> Iterator[None]:
-    """Of the places to which the head node writes: machines of the local cloud share this machine's disk."""
+    """One of the places to which the head node writes: machines of the local cloud share this machine's disk."""
     bed.ssh("sudo", "sh", "-c", f"{WITH_FILES}{MOUNT}{RESTART}")
     # slurmdbd ends if it starts on a full disk. Here it is the fault of a cluster that runs.
     wait_for("Slurm's accounting", lambda: bed.ssh("sh", "-c", "sacctmgr -n list cluster 2>/dev/null || :"), 60)

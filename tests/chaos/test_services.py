@@ -10,7 +10,7 @@ from powered_off import powered_off_node
 from rows import Row, counting
 
 LOOKUP = "date +%s.%N; getent ahostsv4 at-$(date +%s%N).gpucluster.internal. ; date +%s.%N"
-"""Of a name that nobody has looked up before. It has no address."""
+"""A lookup of a name that nobody has looked up before. It has no address."""
 
 
 @pytest.mark.fault("EC2's API is down for two minutes")

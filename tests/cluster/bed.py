@@ -47,7 +47,7 @@ class Bed:
     name: str  # of the local cloud
     port: int
     user: str = ""
-    """Of cluster.yaml; default: the administrator."""
+    """A user of cluster.yaml; default: the administrator."""
     python: str = ""
     """The folder of the jobs' Python; default: an environment, which the first job builds."""
     _remotes: dict[frozenset[str], SshRemote] = field(default_factory=dict, compare=False, repr=False)

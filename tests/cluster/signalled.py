@@ -24,7 +24,7 @@ class Signalled:
         return cls(bed, job.last["job_id"], f"{job.last['folder']}/log.txt")
 
     def text(self) -> str:
-        """Of its log; empty while there is none."""
+        """The lines of its log; empty while there is none."""
         return self.bed.ssh("sh", "-c", f"cat {self.log} 2>/dev/null || true")
 
     def wait_until_started(self, times: int, within_s: float) -> None:

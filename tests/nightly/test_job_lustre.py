@@ -31,13 +31,13 @@ GONE_S = 120
 
 
 def systems(bed: Bed) -> list[dict[str, Any]]:
-    """Of this mount."""
+    """The state of this mount."""
     name = {"Key": "Name", "Value": f"{bed.status()['cluster']}-burst"}
     return [each for each in bed.client("fsx").describe_file_systems()["FileSystems"] if name in each["Tags"]]
 
 
 def words(bed: Bed) -> str:
-    """Of `gpucluster status`."""
+    """The line of `gpucluster status`."""
     (found,) = [each["words"] for each in bed.status()["storage"] if each["path"] == MOUNT]
     return str(found)
 

@@ -102,7 +102,7 @@ class Controller:
     # --- what happens by itself ---
 
     def tick(self, resume: Launch, suspend: Callable[[list[str]], None]) -> None:
-        """Of scheduler and power saving together."""
+        """One pass of scheduler and power saving together."""
         self._end_jobs()
         woken = self._schedule() + [node for node in self.nodes.values() if self._wakes(node)]
         self._time_out()

@@ -288,7 +288,7 @@ def _tagged(kind: str, role: str) -> list[dict[str, Any]]:
 
 
 def _policy(code: Path, begins: str) -> dict[str, Any]:
-    """Of the default cluster's template, with * for what a deployment fills in."""
+    """The policy in the default cluster's template, with * for what a deployment fills in."""
     resources = snapshots.template(code / "tests" / "golden", "cluster")["Resources"]
     found = next(value for key, value in resources.items() if key.startswith(begins))["Properties"]["PolicyDocument"]
     resolved: dict[str, Any] = _resolved(found)

@@ -53,7 +53,7 @@ def _stamp(epoch_s: float) -> bytes:
 
 
 def _epoch_s(stamp: bytes) -> float:
-    """Of the era that is nearest to this clock: the seconds begin again at 0 in 2036."""
+    """Takes the era that is nearest to this clock: the seconds begin again at 0 in 2036."""
     seconds, fraction = struct.unpack("!II", stamp)
     era = round((time.time() + _EPOCH_S - seconds) / 2**32)
     return float(era * 2**32 + seconds - _EPOCH_S + fraction / 2**32)

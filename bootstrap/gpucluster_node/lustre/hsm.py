@@ -59,13 +59,13 @@ def run(argv: Sequence[str]) -> str:
 
 
 def parse_states(text: str, paths: Sequence[str]) -> dict[str, State]:
-    """Of `lfs hsm_state`: `/fsx/a: (0x0000000d) released exists archived, archive_id:1`."""
+    """Parses `lfs hsm_state`: `/fsx/a: (0x0000000d) released exists archived, archive_id:1`."""
     found = ((path, _STATE.match(said)) for path, said in _said(text, paths))
     return {path: State(int(match[1], 16)) for path, match in found if match}
 
 
 def parse_actions(text: str, paths: Sequence[str]) -> dict[str, str]:
-    """Of `lfs hsm_action`: `/fsx/a: NOOP`, `/fsx/a: ARCHIVE running (4096 bytes moved)`."""
+    """Parses `lfs hsm_action`: `/fsx/a: NOOP`, `/fsx/a: ARCHIVE running (4096 bytes moved)`."""
     return {path: said.rstrip() for path, said in _said(text, paths) if _ACTION.fullmatch(said.rstrip())}
 
 

@@ -71,7 +71,7 @@ class Journal:
             return frozenset(node for each in self._records for node in each.left)
 
     def tokens(self) -> frozenset[str]:
-        """Of calls, until their instances have their names."""
+        """The tokens of calls, until their instances have their names."""
         with self._lock:
             return frozenset(token for each in self._records for token in each.calls)
 

@@ -25,7 +25,7 @@ log = logging.getLogger("limits")
 LOCK_LIMIT_S = 900.0
 """The launch before may wait as long for EC2 (resume.ASK_S)."""
 _alone: dict[str, threading.Lock] = {}
-"""Of each partition."""
+"""The lock of each partition."""
 _PAID = frozenset({states.BOOTING, *states.IN_SERVICE})
 
 

@@ -214,7 +214,7 @@ class Rounds:
         return INTERVAL_S
 
     def actions(self) -> list[Action]:
-        """Of the next round. Raises AWS_ERRORS, SlurmError."""
+        """Returns the actions of the next round. Raises AWS_ERRORS, SlurmError."""
         cluster = self.cluster
         instances = self._instances()
         self.ledger.update(instances, datetime.now(timezone.utc))
@@ -250,8 +250,8 @@ class Rounds:
 
 
 def _forget_launches(nodes: Sequence[slurm.Node], book: journal.Journal) -> None:
-    """Of nodes that are off. Called before anything slow, and not for nodes that are being launched: a new launch must
-    stay recorded."""
+    """Forgets nodes that are off. Called before anything slow, and not for nodes that are being launched: a new launch
+    must stay recorded."""
     if off := last_launches.recorded() & {node.name for node in nodes if node.has("POWERED_DOWN")}:
         last_launches.forget(off - book.nodes())
 

@@ -35,7 +35,7 @@ ASK_S = 900.0
 (ResumeTimeout), and the node must boot in the remaining time."""
 
 LATE_S = 5.0
-"""Of a request that has waited for longer, Slurm is asked first whether it still powers its nodes up."""
+"""If a request has waited for longer, Slurm is asked first whether it still powers its nodes up."""
 MOST_REPLAYS = 5
 """An `up` with new programs ends the daemon, too."""
 LOOK_S = 5.0

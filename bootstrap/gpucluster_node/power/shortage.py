@@ -22,7 +22,7 @@ _waiting: dict[str, dict[int, int]] = {}
 
 
 class Turns:
-    """Of one launch."""
+    """The turns of one launch."""
 
     def __init__(self, partition: str, clock: Callable[[], float]) -> None:
         """clock: the same for all launches."""

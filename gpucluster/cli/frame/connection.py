@@ -17,8 +17,8 @@ from gpucluster.head.remote import SshRemote
 def head(
     context: CliContext, config: ClusterConfig | None = None, *, patience: Patience | None = None
 ) -> Iterator[SshRemote | LoginRemote]:
-    """Of a context: the login node. Raises CloudError: not deployed, not running, not reachable. With `patience` it
-    waits until AWS answers and the head node runs."""
+    """The head node; of a context, the login node. Raises CloudError: not deployed, not running, not
+    reachable. With `patience` it waits until AWS answers and the head node runs."""
     if chosen := context.chosen_context():
         with closing(chosen.remote()) as login:
             yield login

@@ -113,7 +113,7 @@ _OWN: dict[str, dict[str, Any]] = {
     "launcher": {"shell_complete": _values("launcher")},
     "framework": {"shell_complete": _values("framework")},
 }
-"""Of single job_keys."""
+"""What options of single keys have besides."""
 SECTIONS = {title: [key.name for key in found if key.form != "command"] for title, found in job_keys.SECTIONS.items()}
 
 

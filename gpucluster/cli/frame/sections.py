@@ -10,7 +10,7 @@ import click
 Sections = Mapping[str, Sequence[str]]
 """Title -> the names of the parameters. All other options come last, under `Options`."""
 WIDEST = 30
-"""Of click's first column; a longer option has a line of its own."""
+"""The width of click's first column; a longer option has a line of its own."""
 
 
 class InSections(click.Command):

@@ -51,7 +51,7 @@ def flag(parameter: click.Parameter) -> str:
 
 
 def _others(text: str) -> str:
-    """Of click's remaining messages, those that a user of ours can meet."""
+    """Click's remaining messages that a user of ours can meet."""
     if text.startswith("Missing command"):
         return "VERB is missing"
     if extra := re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", text):

@@ -131,7 +131,7 @@ class Instance(Handler):
         return self._made(call, physical_id)
 
     def replaces_for(self, name: str, old: Any, new: Any) -> bool:
-        """Of an instance's disks, only DeleteOnTermination can change."""
+        """A change of an instance's disks replaces it, except a change of DeleteOnTermination."""
         return name == "BlockDeviceMappings" and _disks(old) != _disks(new)
 
     def delete(self, call: Call, physical_id: str, properties: Properties) -> None:

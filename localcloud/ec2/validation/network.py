@@ -282,7 +282,7 @@ def check_address(subnet: Any, address: str) -> None:
 
 
 def policy(backend: EC2Backend, given: Given) -> None:
-    """Of an endpoint."""
+    """Checks the policy of an endpoint."""
     if given.get("PolicyDocument"):
         try:
             documents.check(str(given["PolicyDocument"]), resource_policy=True)

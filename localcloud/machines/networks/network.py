@@ -22,8 +22,8 @@ from localcloud.machines.processes import run
 from localcloud.machines.spec import InstanceSpec
 
 ROUTER_MAC = "02:fe:00:00:00:01"
-"""Of every VPC's router. By default a bridge takes a guest's address, and another one when that guest leaves: the other
-guests would not reach the router until they ask for its address again."""
+"""Every VPC's router has it. By default a bridge takes a guest's address, and another one when that guest leaves: the
+other guests would not reach the router until they ask for its address again."""
 
 
 @dataclass

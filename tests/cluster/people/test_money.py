@@ -15,7 +15,7 @@ HELD = {
 
 
 def reason(people: Bed, *words: str) -> str:
-    """Of carol's pending job, or the state of one that runs. The job is cancelled."""
+    """The reason of carol's pending job, or the state of one that runs. The job is cancelled."""
     done = people.of("carol").gpucluster("ssh", "--", "sbatch", "--parsable", *words, "--wrap=sleep\\ 300")
     job = done.stdout.strip()
     assert job.isdigit(), done.stdout + done.stderr

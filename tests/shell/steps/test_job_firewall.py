@@ -267,7 +267,7 @@ def test_a_user_whose_other_job_goes_on_here_keeps_its_nodes(program: str, tmp_p
 
 
 def test_an_ended_job_is_forgotten_although_its_epilog_failed(program: str, tmp_path: Path) -> None:
-    """Of a job whose epilog never ran, and of one that filled the sets before it failed."""
+    """One job's epilog never ran, and another's filled the sets before it failed."""
     ask = reached(ALICE, [("tcp", BOBS_NODE), ("tcp", "127.0.0.1")], JOBS)
     alices = f"echo '{ALICE} 6 train-[1-2]' >>listed; before {ALICE} 6\n"
     steps = f"{alices}{ask}ended 6; before {BOB} 7\n{ask}ls /run/gpucluster-firewall"

@@ -20,7 +20,7 @@ RESULT = {"exit_code": 1, "failed_rank": 1, "failed_node": "train-2", "reason": 
 
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Of the failed job 7 on this machine."""
+    """The story of the failed job 7 on this machine."""
     folder = tmp_path / "jobs/by-id/7"
     folder.mkdir(parents=True)
     (folder / "result.json").write_text(json.dumps(RESULT))

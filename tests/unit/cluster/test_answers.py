@@ -26,7 +26,7 @@ class Answer(BaseHTTPRequestHandler):
     body: ClassVar[bytes] = b""
     content_type: ClassVar[str] = "text/html; charset=utf-8"
     ahead: ClassVar[timedelta] = timedelta()
-    """Of this machine's clock."""
+    """Seconds of this machine's clock."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -93,7 +93,7 @@ def test_status_shows_what_a_partition_costs_an_hour(per_hour: dict[str, float],
     [("spot", ", those of us-east-1 for p5.4xlarge"), ("capacity-block, reservation_id: cr-0123456789abcdef0", "")],
 )
 def test_status_names_prices_of_another_region(purchase: str, suffix: str) -> None:
-    """Of types that are counted."""
+    """Prices of types that are counted."""
     keys = f"{{name: train, instance_types: [p5.4xlarge], max_nodes: 4, placement_group: none, purchase: {purchase}}}"
     cluster = config.loads(f"name: Mine\nregion: eu-central-1\npartitions: [{keys}]\n")
     said = json.dumps({"usd": 1.0, "month": "2026-11", "unpriced": []})

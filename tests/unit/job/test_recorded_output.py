@@ -67,7 +67,7 @@ def test_a_failure_of_nvidia_smi_does_not_mean_that_there_is_no_gpu(name: str, c
 
 
 def test_nodes_as_scontrol_shows_them() -> None:
-    """Of Slurm 21.08, 24.05 and 24.11; --oneliner joins the lines."""
+    """The output of Slurm 21.08, 24.05 and 24.11; --oneliner joins the lines."""
     blocks = record("slurm/node-powered-down-22.05-24.05-25.txt").strip().split("\n\nNodeName=")
     lines = [("" if block.startswith("NodeName=") else "NodeName=") + " ".join(block.split("\n")) for block in blocks]
     nodes = node_slurm.parse_nodes("\n".join(lines))

@@ -11,7 +11,7 @@ from gpucluster_job.preflight.allreduce import repeats, rounds
 
 
 def measured_pairs(nodes: int, slow: dict[str, float]) -> list[slow_nodes.Pair]:
-    """Of nodes whose network has 300 GB/s, or less: a pair is as slow as its slower node."""
+    """The pairs of nodes whose network has 300 GB/s, or less: a pair is as slow as its slower node."""
     names = [f"train-{number}" for number in range(1, nodes + 1)]
     return [
         slow_nodes.Pair(*pair, min(slow.get(node, 300.0) for node in pair)) for pairs in rounds(names) for pair in pairs

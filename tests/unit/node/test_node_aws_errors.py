@@ -39,7 +39,7 @@ def test_other_errors_keep_their_own_words() -> None:
     ],
 )
 def test_times_are_those_that_botocore_reads(value: str | float) -> None:
-    """Of EC2, of Route 53, of S3's headers and of services with JSON."""
+    """Errors of EC2, of Route 53, of S3's headers and of services with JSON."""
     assert aws.time_of(value) == parse_timestamp(value) == datetime(2026, 11, 23, 19, 48, 28, tzinfo=UTC)
 
 

@@ -148,8 +148,8 @@ def test_instances_of_one_launch_are_one_row(world: World) -> None:
 def look_at_a_launch(
     world: World, bad: int, others: str, before: timedelta = timedelta(0), replaced_at: int = 0
 ) -> None:
-    """Of twelve instances, whose first ones have failed. before: how much sooner than these the others were launched.
-    replaced_at: the minute in which the first ones were launched again."""
+    """Judges twelve instances, whose first ones have failed. before: how much sooner than these the others were
+    launched. replaced_at: the minute in which the first ones were launched again."""
     nodes, own = list[slurm.Node](), dict[str, ec2.Instance]()
     for number in range(12):
         name, launched = f"train-{number}", START - before
@@ -241,7 +241,7 @@ def test_a_node_that_answers_has_recovered_from_its_boot(world: World) -> None:
 STORAGE_STEPS = [path.stem for path in sorted((BOOTSTRAP / "steps/storage").glob("*.sh"))]
 BOOT_STEPS = set(re.findall(r"^run_step (\w+)$", (BOOTSTRAP / "compute.sh.j2").read_text(), re.MULTILINE))
 OWN_HARDWARE = {"scratch"}
-"""Of the steps for storage: it uses the instance's own disks."""
+"""One of the steps for storage: it uses the instance's own disks."""
 
 
 @pytest.mark.parametrize("step", [*sorted(BOOT_STEPS & (set(STORAGE_STEPS) - OWN_HARDWARE)), "munge", "packages"])

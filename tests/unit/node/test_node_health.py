@@ -209,7 +209,7 @@ def test_a_mount_that_is_gone_is_named() -> None:
 
 @pytest.fixture
 def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Of the only check."""
+    """The result of the only check."""
     (check,) = [check for check in checks.QUICK if check.name == "mounts"]
     lock = tmp_path / "lock"
     again = tuple(str(lock) if word == checks.LOCK else word for word in check.again)

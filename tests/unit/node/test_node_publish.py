@@ -160,7 +160,7 @@ OF_ADA = "ada/jobs/by-id"
 
 
 def job(jobs: Path, name: str, *, age_s: float = 0, owner: int = 1000) -> Path:
-    """Of ada, whose uid is 1000."""
+    """The record of ada, whose uid is 1000."""
     folder = jobs / name
     folder.mkdir(parents=True)
     log = folder / "log.txt"

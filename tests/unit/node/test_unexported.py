@@ -95,7 +95,7 @@ def test_kept_file_systems_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.fixture
 def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Of a file system with five files, three of them in its linked folder. Lustre does at once what it is asked."""
+    """Plays a file system with five files, three of them in its linked folder. Lustre does at once what it is asked."""
     monkeypatch.setattr(on_node, "Transfer", lambda *given, run: real_transfer(*given, run=run, sleep=lambda _: None))
     folder = tmp_path / "fsx"
     (folder / "results").mkdir(parents=True)

@@ -90,7 +90,7 @@ def test_a_second_instance_of_a_node_is_leaked(rows: ModuleType, monkeypatch: py
 
 
 class Reports:
-    """Of pytest, as conftest's `Written` hears of them."""
+    """A report of pytest, as conftest's `Written` hears of them."""
 
     def __init__(self, fixtures: ModuleType, file: Path) -> None:
         self._cells, self._table = fixtures.CELLS, fixtures.Table()

@@ -20,7 +20,7 @@ IGNORED = [
 
 
 def test_cfn_lint_has_nothing_to_say(tmp_path: Path, template_of: Callable[[str], dict[str, Any]]) -> None:
-    """Of the examples, and of what they leave out."""
+    """The findings of the examples, and of what they leave out."""
     templates = [tmp_path / f"{file.stem}.json" for file in (*EXAMPLES, *VARIANTS)]
     for file, written in zip((*EXAMPLES, *VARIANTS), templates, strict=True):
         written.write_text(json.dumps(template_of(file.read_text())))

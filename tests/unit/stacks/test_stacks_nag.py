@@ -11,7 +11,7 @@ from test_stacks_snapshot import EXAMPLES, ROOT, VARIANTS
 
 FILES = [*EXAMPLES, *VARIANTS]
 IMAGES = [EXAMPLES[0], *VARIANTS]
-"""Of these also the stack that builds their images."""
+"""Clusters of which also the stack that builds their images."""
 
 Findings = dict[str, dict[str, list[list[str]]]]
 

@@ -118,7 +118,7 @@ def test_a_group_that_cannot_hold_what_was_reserved_is_left_out(
 
 @pytest.mark.parametrize("text", [RESERVED, BLOCK], ids=["reservation", "capacity-block"])
 def test_the_head_may_use_the_reservation(template_of: Callable[[str], Template], text: str) -> None:
-    """Of whatever account: one may be shared."""
+    """The ARN in whatever account: one may be shared."""
     used = [
         each
         for statement in allowing(template_of(text), "HeadRole", "ec2:RunInstances")
@@ -186,7 +186,7 @@ def test_a_group_made_elsewhere_is_allowed_by_its_name(template_of: Callable[[st
 
 
 MAX_INLINE_CHARACTERS, MAX_MANAGED_CHARACTERS, MAX_MANAGED_POLICIES = 10_240, 6_144, 10
-"""Of a role's inline policies together, of one managed policy, and of such on one role (IAM's quotas)."""
+"""Characters of a role's inline policies together, of one managed policy, and of such on one role (IAM's quotas)."""
 
 
 def documents(template: Template, kind: str) -> list[int]:

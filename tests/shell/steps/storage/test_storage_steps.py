@@ -87,7 +87,7 @@ class Node:
         program.chmod(0o755)
 
     def has(self, *mounts: dict[str, Any]) -> None:
-        """Of the cluster. Their paths are below the scratch folder."""
+        """The storages of the cluster. Their paths are below the scratch folder."""
         text = json.dumps({"mounts": [{**each, "mount": f"{self.root}{each['mount']}"} for each in mounts]}, indent=2)
         for name in ("found.json", "bundle/storage.json"):
             (self.root / name).write_text(text)

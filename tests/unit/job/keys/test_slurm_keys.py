@@ -26,7 +26,7 @@ WITHOUT_ACCOUNTING = expand(loads(CLUSTER + 'accounting: "off"\n'))
 
 
 def options(layout: Layout = LAYOUT, **flags) -> list[list[str]]:
-    """Of each part of the job."""
+    """The keys of each part of the job."""
     spec = load(layout, flags={"command": ("python", "train.py")} | flags)
     script = SbatchRequest.from_spec(spec, layout, "/jobs/a").materialize()
     lines = [line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH ")]

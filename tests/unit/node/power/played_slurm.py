@@ -8,7 +8,7 @@ from pathlib import Path
 from gpucluster_node import slurm
 
 WIDTHS = (12, 12, 12, 12, 4, 14, 4000, 4000)
-"""Of the columns of slurm.RUNNING_COLUMNS."""
+"""The values of the columns of slurm.RUNNING_COLUMNS."""
 
 
 class PlayedSlurm:

@@ -68,7 +68,7 @@ class Machine:
     launch_index: int = 0
     token: str = ""
     value: str = ""
-    """Of the tag that names its node."""
+    """The value of the tag that names its node."""
     node: str = ""
     label: str = ""
     ended: float | None = None
@@ -109,7 +109,7 @@ class World:
     folder: Path
     lag_s: float
     trouble: list[str]
-    """Of the next calls, one for each."""
+    """The answers of the next calls, one for each."""
     now: float = 0.0
     machines: list[Machine] = field(default_factory=list)
     launches: dict[str, list[Machine]] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class World:
     held: set[str] = field(default_factory=set)
     """Nodes that a user has set DOWN."""
     life: int = 0
-    """Of the daemon: each kill begins another one."""
+    """The number of the daemon's life: each kill begins another one."""
     killed: bool = False
     down_until: float = 0.0
     reconciling: bool = False
@@ -128,7 +128,7 @@ class World:
     """Nothing more happens: what is wrong now stays wrong."""
     _since: dict[str, float] = field(default_factory=dict)
     _lives: list[int] = field(default_factory=list)
-    """Of the daemon's threads that run, one inside another."""
+    """The lives of the daemon's threads that run, one inside another."""
     _requests: Iterator[int] = field(default_factory=lambda: itertools.count())
 
     def __post_init__(self) -> None:
@@ -196,7 +196,7 @@ class World:
     # --- the daemon ---
 
     def restart(self) -> None:
-        """Of the daemon."""
+        """Begins another life of the daemon."""
         self.life, self.killed = self.life + 1, False
         templates = outdated.Wanted(lambda: self, lambda: self.now)
         unfailing: Any = SimpleNamespace(look=lambda *given: None)  # failures in a row: test_node_failing.py

@@ -42,7 +42,7 @@ def instance(name: str | None = "train-2", number: int = 1, boot_failure: str | 
 
 
 def decided(nodes: list[slurm.Node], instances: list[ec2.Instance], *, after_s: int = 0) -> list[Action]:
-    """Of the first look, or of one `after_s` later at a world that has not changed."""
+    """The actions of the first look, or of one `after_s` later at a world that has not changed."""
     seen = Seen()
     if after_s:
         decide(Snapshot(CLUSTER, nodes, instances, NOW - timedelta(seconds=after_s)), seen)
