@@ -11,10 +11,10 @@ import pytest
 
 pytest_plugins = [
     "tests.nightly_tier",
-    "localcloud.tests.patience",
+    "localcloud.testing.patience",
     "tests.warm",  # imports patience
     "tests.cost",  # imports warm
-    "localcloud.tests.control_plane",
+    "localcloud.testing.control_plane",
     "beds",
 ]
 

@@ -7,14 +7,14 @@ from functools import cache
 
 import pytest
 
-pytest_plugins = ["localcloud.tests.patience", "localcloud.tests.control_plane"]
+pytest_plugins = ["localcloud.testing.patience", "localcloud.testing.control_plane"]
 
 
 @cache
 def missing(tier: str) -> str | None:
     """Why this machine cannot run a tier; None if it can."""
     from localcloud.machines import doctor
-    from localcloud.tests import cdk_project
+    from localcloud.testing import cdk_project
 
     if tier in ("cloud", "nightly") and (reason := cdk_project.missing()):
         return reason

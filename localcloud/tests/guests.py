@@ -15,7 +15,7 @@ import pytest
 from localcloud.machines import cgroups, doctor, image, leftovers
 from localcloud.machines.hypervisor import NspawnHypervisor
 from localcloud.machines.spec import BootFault, Credentials, FileServer, Hardware, InstanceSpec, Interface
-from localcloud.tests import patience
+from localcloud.testing import patience
 
 BOOT_TIMEOUT_S = 60
 VPC, SUBNET, CLOSED_SUBNET = "vpc-0a1b2c3d4e5f60718", "subnet-0a1b2c3d4e5f60718", "subnet-0a1b2c3d4e5f60719"

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from localcloud.tests.ports import two_free_ports
+from localcloud.testing.ports import two_free_ports
 
 DISTRIBUTION = Path(__file__).resolve().parents[1]
 ASK = """

@@ -17,7 +17,7 @@ from typing import Any
 from bed import Bed, wait_for
 from table import Cells
 
-from localcloud.tests.patience import stretched
+from localcloud.testing.patience import stretched
 
 ANSWER = "the answer is 5050"
 """The last line of a job that did all of its work."""

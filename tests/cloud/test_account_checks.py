@@ -17,7 +17,7 @@ from gpucluster import updates
 from gpucluster.cluster.online import LiveAccount
 from gpucluster.config import loads
 from gpucluster.config.checks import Outcome, check_online
-from localcloud.tests.place import TRUST, ZONE, Place
+from localcloud.testing.place import TRUST, ZONE, Place
 from tests import warm
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.tests import patience
+from localcloud.testing import patience
 
 ROOT = Path(__file__).resolve().parents[2]
 BUCKET = "shard-tests"

@@ -12,7 +12,7 @@ import pytest
 
 from gpucluster.cluster import deployment, stack, tagged_instances
 from gpucluster.errors import DeployError
-from localcloud.tests.place import DLAMI
+from localcloud.testing.place import DLAMI
 
 NAME = "Small"
 SERVICES = [each.name for each in fields(deployment.Clients)]

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from gpucluster.cluster import cdk, local_cloud
-from localcloud.tests.census import census
-from localcloud.tests.place import DLAMI
+from localcloud.testing.census import census
+from localcloud.testing.place import DLAMI
 from tests.cloud.assembly import InProcess
 from tests.cloud.played_head import Head
 

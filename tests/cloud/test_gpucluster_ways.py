@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.tests.census import census
+from localcloud.testing.census import census
 from tests.cloud.assembly import InProcess
 from tests.cloud.played_head import Head
 from tests.cloud.test_examples import NAME, left

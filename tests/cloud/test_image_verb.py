@@ -16,7 +16,7 @@ from gpucluster.cli.up import refuse_lost_images
 from gpucluster.cluster import local_cloud
 from gpucluster.config import load
 from gpucluster.errors import UsageError
-from localcloud.tests.place import Place
+from localcloud.testing.place import Place
 
 ACCOUNT = "123456789012"
 

@@ -14,7 +14,7 @@ import pytest
 from gpucluster.cluster import deployment, stack, tagged_instances
 from gpucluster.cluster.deletion import vpc_contents
 from gpucluster.cluster.progress import Progress
-from localcloud.tests.place import DLAMI
+from localcloud.testing.place import DLAMI
 
 NAME = "Crowded"
 TAGS = [{"Key": "gpucluster:cluster", "Value": NAME}, {"Key": "gpucluster:role", "Value": "head"}]

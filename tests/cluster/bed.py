@@ -25,10 +25,10 @@ from gpucluster.cluster import aws
 from gpucluster.config import load
 from gpucluster.head.remote import SshRemote
 from localcloud import state
-from localcloud.tests import cdk_project
-from localcloud.tests.patience import seconds, stretched
-from localcloud.tests.patience import wait_for as wait_for
-from localcloud.tests.ports import two_free_ports
+from localcloud.testing import cdk_project
+from localcloud.testing.patience import seconds, stretched
+from localcloud.testing.patience import wait_for as wait_for
+from localcloud.testing.ports import two_free_ports
 from tests import warm
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from bed import Bed, wait_for
 
-from localcloud.tests.patience import stretched
+from localcloud.testing.patience import stretched
 
 LONGEST_END_S = 30
 # Ranks print where they are, so that the test can kill one; a waiting process ends only because the job ends.

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from bed import Bed, Submitted, wait_for
 
-from localcloud.tests.patience import stretched
+from localcloud.testing.patience import stretched
 
 UNTIL_FILE = ["bash", "-c", "echo runs; until [ -e $GPUCLUSTER_JOB_DIR/go-on ]; do sleep 1; done; echo same process $$"]
 ANOTHER_IMAGE = "ami-785db401"

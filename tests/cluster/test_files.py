@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from bed import ROOT, Bed, interrupt, wait_for
 
-from localcloud.tests.ports import two_free_ports
+from localcloud.testing.ports import two_free_ports
 
 ALIAS = "gpucluster-gpucluster"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bed import ROOT, Bed, interrupt
 
-from localcloud.tests.ports import two_free_ports
+from localcloud.testing.ports import two_free_ports
 
 README = (ROOT / "README.md").read_text()
 ON_TWO_NODES = ("--nodes", "2", "--gpus-per-node", "1", "--follow")

@@ -14,7 +14,7 @@ import pytest
 from bed import ROOT
 
 from localcloud.machines import image
-from localcloud.tests.patience import wait_for
+from localcloud.testing.patience import wait_for
 from tests import warm
 
 PROGRAM = Path(__file__).parent / "programs" / "slurm-of-others.sh"

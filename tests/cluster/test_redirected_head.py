@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.tests.patience import wait_for
+from localcloud.testing.patience import wait_for
 
 PROGRAM = Path(__file__).resolve().parents[2] / "bootstrap/programs/bin/follow-head"
 NODE, OLD, NEW = "10.9.0.1", "10.9.0.2", "10.9.0.3"

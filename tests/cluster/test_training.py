@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 from bed import Bed, Submitted, interrupt, wait_for
 
-from localcloud.tests.patience import stretched
+from localcloud.testing.patience import stretched
 
 ACCURACY = 0.95
 

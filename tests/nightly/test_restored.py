@@ -12,7 +12,7 @@ from bed import Bed, wait_for
 from beds import up_without_environments
 from test_changes import SLURM_SAVES_WITHIN_S
 
-from localcloud.tests.patience import stretched
+from localcloud.testing.patience import stretched
 
 SUBJECTS = [
     "gpucluster/config/checks/online/snapshots.py",

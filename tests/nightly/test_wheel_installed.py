@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpucluster.cluster.local_cloud import DEFAULT_WHEELS
-from localcloud.tests.ports import two_free_ports
+from localcloud.testing.ports import two_free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 SUBJECTS = [

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from localcloud.tests.virtual_time.clock import Stopped, VirtualClock
-from localcloud.tests.virtual_time.shims import ShimTime, shim_datetime, shim_os
+from localcloud.testing.virtual_time.clock import Stopped, VirtualClock
+from localcloud.testing.virtual_time.shims import ShimTime, shim_datetime, shim_os
 
 START_S = 0.5  # of Python and boto3
 _PACKAGE = "gpucluster_node"

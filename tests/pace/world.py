@@ -15,9 +15,9 @@ from typing import Any
 from gpucluster.cluster import tagged_instances
 from localcloud.clients import ACCOUNT_ID
 from localcloud.faults import Fault
-from localcloud.tests.virtual_time import cloud as local
-from localcloud.tests.virtual_time.clock import Stopped
-from localcloud.tests.virtual_time.shims import ShimTime
+from localcloud.testing.virtual_time import cloud as local
+from localcloud.testing.virtual_time.clock import Stopped
+from localcloud.testing.virtual_time.shims import ShimTime
 from tests import snapshots
 from tests.pace import slurm
 from tests.pace.programs import Programs

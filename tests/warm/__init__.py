@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.tests import patience
+from localcloud.testing import patience
 
 ROOT = Path(__file__).resolve().parents[2]
 

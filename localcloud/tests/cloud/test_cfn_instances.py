@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from localcloud.tests import patience
-from localcloud.tests.place import Place
+from localcloud.testing import patience
+from localcloud.testing.place import Place
 
 BODY = """
 Resources:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from localcloud.cloudformation.resources import supported_types
-from localcloud.tests import patience
-from localcloud.tests.census import census
+from localcloud.testing import patience
+from localcloud.testing.census import census
 
 TEMPLATE = Path(__file__).parent / "templates" / "every_type.yaml"
 REFUSED = """

@@ -22,7 +22,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from localcloud.tests.place import TRUST, Place, code
+from localcloud.testing.place import TRUST, Place, code
 
 NOBODY = 65534
 EVIL = "https://evil.example"

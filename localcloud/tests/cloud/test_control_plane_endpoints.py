@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.tests.place import Place, code
+from localcloud.testing.place import Place, code
 
 SSM = "com.amazonaws.us-east-1.ssm"
 

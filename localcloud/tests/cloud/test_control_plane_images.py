@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.tests import patience
-from localcloud.tests.place import Place, code
+from localcloud.testing import patience
+from localcloud.testing.place import Place, code
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.tests.place import ZONE, Place, code, reserved
+from localcloud.testing.place import ZONE, Place, code, reserved
 
 
 def test_an_instance_lives_and_leaves_nothing(place: Place) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.tests.place import TRUST, ZONE, Place, code
+from localcloud.testing.place import TRUST, ZONE, Place, code
 
 Statement = dict[str, Any]
 Client = Callable[[str], Any]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.tests.place import ZONE, Place, code
+from localcloud.testing.place import ZONE, Place, code
 
 P_ON_DEMAND, P_SPOT, STANDARD = "L-417A185B", "L-7212CCBC", "L-1216C47A"
 

@@ -11,7 +11,7 @@ from urllib.error import HTTPError
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.tests.place import ZONE, Place, code
+from localcloud.testing.place import ZONE, Place, code
 
 
 @pytest.fixture

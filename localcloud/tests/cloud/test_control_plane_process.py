@@ -16,7 +16,7 @@ import boto3
 import pytest
 
 from localcloud.machines import processes
-from localcloud.tests import patience
+from localcloud.testing import patience
 
 
 @pytest.fixture

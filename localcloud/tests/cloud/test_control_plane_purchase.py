@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.tests.place import ZONE, Place, code, reserved
+from localcloud.testing.place import ZONE, Place, code, reserved
 
 BLOCK = {"InstanceMarketOptions": {"MarketType": "capacity-block"}}
 OF_BLOCKS = {"InstanceType": "p4d.24xlarge"}  # no small type is sold in blocks

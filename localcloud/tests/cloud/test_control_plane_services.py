@@ -13,8 +13,8 @@ from botocore.exceptions import ClientError
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from localcloud.testing.place import TRUST
 from localcloud.tests import presigned
-from localcloud.tests.place import TRUST
 
 ROLE_POLICY = {
     "Version": "2012-10-17",

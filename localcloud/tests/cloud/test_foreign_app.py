@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 import pytest
 
-from localcloud.tests import cdk_project
-from localcloud.tests.cdk_project import Project
-from localcloud.tests.census import census
+from localcloud.testing import cdk_project
+from localcloud.testing.cdk_project import Project
+from localcloud.testing.census import census
 
 _missing = cdk_project.missing()
 pytestmark = [pytest.mark.skipif(_missing is not None, reason=str(_missing))]

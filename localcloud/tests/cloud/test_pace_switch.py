@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.tests.place import Place
+from localcloud.testing.place import Place
 
 SCALE = 0.02
 ROLE = {

@@ -21,7 +21,8 @@ from websockets.sync.client import connect
 
 from localcloud import state
 from localcloud.machines import cgroups, leftovers, ownership
-from localcloud.tests import patience, presigned
+from localcloud.testing import patience
+from localcloud.tests import presigned
 
 BOOT_TIMEOUT_S = 60
 IMAGE = "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id"

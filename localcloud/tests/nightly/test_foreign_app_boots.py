@@ -22,7 +22,7 @@ import pytest
 from localcloud import state
 from localcloud.machines import cgroups, doctor, leftovers, nspawn, ownership
 from localcloud.machines.networks import namespaces
-from localcloud.tests.ports import two_free_ports
+from localcloud.testing.ports import two_free_ports
 
 SUBJECTS = [
     "localcloud/tests/foreign_app/*",

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from localcloud.tests import cdk_project, patience
-from localcloud.tests.cdk_project import Project
-from localcloud.tests.census import census
+from localcloud.testing import cdk_project, patience
+from localcloud.testing.cdk_project import Project
+from localcloud.testing.census import census
 from localcloud.tests.cloud.test_foreign_app import ControlPlane, bootstrapped, deploy_and_signal, status, web
 
 _missing = cdk_project.missing()

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import pytest
 
-from localcloud.tests.recorded import record
+from localcloud.testing.recorded import record
 
-SUBJECTS = ["localcloud/machines/guest/usr/share/records/*/*.txt", "localcloud/tests/recorded.py"]
+SUBJECTS = ["localcloud/machines/guest/usr/share/records/*/*.txt", "localcloud/testing/recorded.py"]
 COVERED_BY = (
     "nothing compares the records with real commands; the stand-ins of booted nodes print them in every booted test"
 )

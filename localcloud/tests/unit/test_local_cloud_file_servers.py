@@ -21,7 +21,7 @@ from localcloud.filesystems.objects import Store
 from localcloud.guests import names
 from localcloud.machines.spec import Hardware, InstanceSpec, Interface, Unreachable
 from localcloud.runtime import Locks
-from localcloud.tests import patience
+from localcloud.testing import patience
 
 REGION = "us-east-1"
 ANYWHERE = [{"CidrIp": "0.0.0.0/0"}]

@@ -25,7 +25,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from localcloud.api.dispatch import Dispatcher
 from localcloud.clients import ACCOUNT_ID
 from localcloud.ec2 import shown
-from localcloud.tests.virtual_time import cloud as local
+from localcloud.testing.virtual_time import cloud as local
 
 FILTERS: list[dict[str, list[str]]] = [
     {},

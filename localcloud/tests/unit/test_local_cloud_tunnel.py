@@ -27,7 +27,8 @@ from localcloud.identity.resources import Checker
 from localcloud.identity.roles import Sessions
 from localcloud.machines.no_boot import NoBoot
 from localcloud.runtime import Locks, Runtime
-from localcloud.tests import patience, presigned
+from localcloud.testing import patience
+from localcloud.tests import presigned
 
 SECRET = "the cloud's own"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.tests import patience
+from localcloud.testing import patience
 
 CORES = os.cpu_count() or 1
 

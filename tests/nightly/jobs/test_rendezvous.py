@@ -16,7 +16,7 @@ from bed import WHEELS
 
 from gpucluster.launchers import LAUNCHERS, LaunchRequest
 from gpucluster_job.network import Port
-from localcloud.tests.patience import wait_for
+from localcloud.testing.patience import wait_for
 
 SUBJECTS = ["bootstrap/environments/torch.txt", "gpucluster/launchers/torchrun.py", "gpucluster_job/network.py"]
 COVERED_BY = (

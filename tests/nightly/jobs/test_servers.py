@@ -10,7 +10,7 @@ import pytest
 from bed import ROOT, Bed, Submitted, wait_for
 from killed_ranks import lose_rank_1
 
-from localcloud.tests.patience import stretched
+from localcloud.testing.patience import stretched
 
 SUBJECTS = [
     "examples/servers/*",

@@ -24,7 +24,7 @@ SUBJECTS = [
     "bootstrap/gpucluster_node/power/suspend.py",
     "localcloud/pace/*",
     "tests/pace/*",
-    "localcloud/tests/virtual_time/*",
+    "localcloud/testing/virtual_time/*",
 ]
 COVERED_BY = (
     "test_power_at_aws_pace.py simulates 16 jobs; test_node_launch.py, test_node_shortage.py, test_node_reconcile.py"

@@ -12,7 +12,7 @@ from gpucluster.config import loads
 from gpucluster.job import SbatchRequest, load
 from gpucluster.layout import expand
 from gpucluster.submission.submit import folder_files
-from localcloud.tests import patience
+from localcloud.testing import patience
 
 LAYOUT = expand(
     loads(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from stubbed_jobs import alive, change, finished, prepare, wait_for
 
-from localcloud.tests.patience import stretched
+from localcloud.testing.patience import stretched
 
 PROGRAM = """
 import os, sys, threading, time

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from stubbed_jobs import PROBE, alive, change, finished, prepare, wait_for
 
-from localcloud.tests.patience import stretched
+from localcloud.testing.patience import stretched
 
 LAUNCHERS = ["torchrun", "horovodrun", "mpirun", "srun"]
 

@@ -10,8 +10,8 @@ import time
 import pytest
 from stubbed_jobs import HERE, SRUN, change, finished, prepare
 
-from localcloud.tests.patience import stretched
-from localcloud.tests.recorded import recorded
+from localcloud.testing.patience import stretched
+from localcloud.testing.recorded import recorded
 
 # Answers of a g5.12xlarge; a test makes one node faulty with `case $SLURMD_NODENAME`.
 HEALTHY = {

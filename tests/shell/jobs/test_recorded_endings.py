@@ -10,7 +10,7 @@ import pytest
 from stubbed_jobs import finished, prepare, wait_for
 
 from gpucluster_job.ranks.last_words import last_words
-from localcloud.tests.recorded import record, recorded
+from localcloud.testing.recorded import record, recorded
 
 
 def test_a_rank_whose_watchdog_ends_it_says_which_operation_timed_out(run_job):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from stubbed_jobs import alive, change, finished, prepare, wait_for
 
-from localcloud.tests.patience import stretched
+from localcloud.testing.patience import stretched
 
 # A rank's process and its program, at once: srun that gets SIGTERM sends SIGKILL to its tasks (_srun_signal_mgr in
 # Slurm's src/srun/libsrun/srun_job.c), which on a node reaches all processes of the step's control group.

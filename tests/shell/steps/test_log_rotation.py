@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from test_steps import BOOTSTRAP, OWNER, Machine, source_of
 
-from localcloud.tests.patience import wait_for
+from localcloud.testing.patience import wait_for
 
 LOGROTATE = shutil.which("logrotate") or shutil.which("logrotate", path="/usr/sbin")
 REAL = pytest.mark.skipif(LOGROTATE is None, reason="this machine has no logrotate")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.tests.patience import wait_for
+from localcloud.testing.patience import wait_for
 
 PROGRAM = Path(__file__).resolve().parents[3] / "bootstrap/programs/bin/nodes-joined"
 # A line for each state, like the real one without --Node, which writes train-[1-2] where this writes train-1,train-2.

@@ -17,7 +17,7 @@ from gpucluster import render
 from gpucluster.hardware.instances import INSTANCE_TYPES
 from localcloud.ec2 import catalogue
 from localcloud.machines.image import GUEST_FILES
-from localcloud.tests.recorded import record, recorded
+from localcloud.testing.recorded import record, recorded
 
 ROOT = Path(__file__).resolve().parents[3]
 SOFTWARE = ("nvidia_driver", "fabric_manager", "cuda", "nccl", "gdrcopy", "efa", "dcgm")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.tests.patience import stretched, wait_for
+from localcloud.testing.patience import stretched, wait_for
 
 BOOTSTRAP = Path(__file__).resolve().parents[3] / "bootstrap"
 OWNER = f"{subprocess.getoutput('id -un')}:{subprocess.getoutput('id -gn')}"

@@ -10,7 +10,7 @@ import pytest
 
 from gpucluster import account
 from gpucluster.cli.why import explain
-from localcloud.tests.recorded import record
+from localcloud.testing.recorded import record
 from tests.in_process import InProcessRemote
 
 RANK = ["Traceback (most recent call last):", '  File "train.py", line 7, in <module>', "ValueError: no data"]

@@ -20,7 +20,7 @@ from paramiko.common import cMSG_CHANNEL_REQUEST
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
-from localcloud.tests import patience
+from localcloud.testing import patience
 
 
 def new_key() -> paramiko.Ed25519Key:

@@ -19,7 +19,7 @@ from gpucluster.errors import GpuClusterError, RemoteError, UsageError
 from gpucluster.head import copying
 from gpucluster.head.copying import Copy, Place
 from gpucluster.head.openssh import Alias
-from localcloud.tests.patience import wait_for
+from localcloud.testing.patience import wait_for
 
 ALIAS = Alias(Path("/t/a b/gpu"))
 

@@ -26,7 +26,7 @@ from gpucluster.head.login import Address, LoginRemote
 from gpucluster.head.openssh import Alias
 from gpucluster.head.remote import Completed
 from gpucluster.layout import Site
-from localcloud.tests.patience import wait_for
+from localcloud.testing.patience import wait_for
 from tests.in_process import InProcessRemote
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh") is None, reason="no OpenSSH client on this machine")

@@ -15,7 +15,7 @@ from gpucluster.head import remote as remote_module
 from gpucluster.head import streams
 from gpucluster.head.remote import Completed, SshRemote
 from gpucluster.head.tunnel import TunnelSocket
-from localcloud.tests import patience
+from localcloud.testing import patience
 from tests.in_process import InProcessRemote
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

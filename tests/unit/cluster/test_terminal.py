@@ -20,7 +20,7 @@ from gpucluster.errors import RemoteError
 from gpucluster.head import terminal
 from gpucluster.head.remote import SshRemote
 from gpucluster.head.tunnel import TunnelSocket
-from localcloud.tests import patience
+from localcloud.testing import patience
 
 BROKE = "error: the connection to the head node broke\n"
 

@@ -26,7 +26,7 @@ from gpucluster.data.records import FORMATS
 from gpucluster.data.run import Options
 from gpucluster.data.stages import stage
 from gpucluster.errors import DataError, UsageError
-from localcloud.tests import patience
+from localcloud.testing import patience
 
 ROOT = Path(__file__).resolve().parents[3]
 Captured = pytest.CaptureFixture[str]

@@ -17,7 +17,7 @@ from gpucluster.layout import expand
 from gpucluster_job.failures import Failure
 from gpucluster_job.preflight import bandwidth, judge, nccl, probe
 from gpucluster_job.runner import TIMED_OUT
-from localcloud.tests.recorded import record
+from localcloud.testing.recorded import record
 
 EXPECTED: dict[str, Any] = {
     "level": "quick", "gpus": 8, "efa": "auto", "efa_interfaces": {"p4d.24xlarge": 4}, "mounts": ["/home"],

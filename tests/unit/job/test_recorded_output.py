@@ -10,7 +10,7 @@ from gpucluster_node.lustre import hsm
 
 from gpucluster.head import slurm
 from gpucluster_job.preflight import nccl, probe
-from localcloud.tests.recorded import RECORDS, record
+from localcloud.testing.recorded import RECORDS, record
 
 
 def test_every_record_says_what_printed_it_and_where_that_was_seen() -> None:

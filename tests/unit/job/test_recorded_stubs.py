@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from localcloud.machines.image import GUEST_FILES
-from localcloud.tests.recorded import RECORDS
-from localcloud.tests.spoken import name_of, said_by_shell, stand_ins, words
+from localcloud.testing.recorded import RECORDS
+from localcloud.testing.spoken import name_of, said_by_shell, stand_ins, words
 
 ROOT = Path(__file__).resolve().parents[3]
 UNRECORDED_STUBS = {
@@ -51,7 +51,10 @@ def test_a_stub_prints_what_was_recorded() -> None:
 
 def test_every_record_is_used() -> None:
     """By a stand-in or a test, by its name, or by its beginning where names are put together."""
-    own = [ROOT / "tests" / tier for tier in ("unit", "shell", "nightly")] + [ROOT / "localcloud/tests"]
+    own = [ROOT / "tests" / tier for tier in ("unit", "shell", "nightly")] + [
+        ROOT / "localcloud/tests",
+        ROOT / "localcloud/testing",
+    ]
     files = [path for folder in own for path in folder.rglob("*.py")] + [GUEST_FILES / name for name in stand_ins()]
     text = "\n".join(path.read_text() for path in files)
     together = {"query-gpu-", "q-fabric-", "version-"}

@@ -13,7 +13,7 @@ from gpucluster.following import why
 from gpucluster.following.jobs import Ending
 from gpucluster.head import queue, slurm
 from gpucluster_job.task import check
-from localcloud.tests.recorded import record
+from localcloud.testing.recorded import record
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -21,8 +21,8 @@ from gpucluster_node import imds, slurm
 from gpucluster_node.health import checks, facts, look, xid
 from gpucluster_node.health.checks import Answer, Check
 
-from localcloud.tests.patience import stretched
-from localcloud.tests.recorded import record
+from localcloud.testing.patience import stretched
+from localcloud.testing.recorded import record
 
 DATA = Path(__file__).resolve().parents[2] / "data/health"
 BOOTSTRAP = Path(__file__).resolve().parents[3] / "bootstrap"

@@ -22,7 +22,7 @@ from localcloud.cloudformation.change_set_actions import create_change_set
 from localcloud.cloudformation.errors import ResourceError
 from localcloud.cloudformation.model import Stack
 from localcloud.cloudformation.service import Service
-from localcloud.tests import patience
+from localcloud.testing import patience
 
 METADATA = {"Resources": {"M": {"Type": "AWS::CDK::Metadata", "Properties": {"Analytics": "a"}}}}
 WAITING = {

@@ -18,7 +18,7 @@ from localcloud.cloudformation.model import Stack
 from localcloud.cloudformation.resources import registry
 from localcloud.cloudformation.resources.registry import Call, Handler, Made, Properties
 from localcloud.cloudformation.service import Service
-from localcloud.tests import patience
+from localcloud.testing import patience
 
 REGION = "us-east-1"
 Deploy = Callable[..., Stack]

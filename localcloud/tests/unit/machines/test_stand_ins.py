@@ -15,8 +15,8 @@ import pytest
 
 from localcloud.ec2 import catalogue
 from localcloud.machines.image import GUEST_FILES
-from localcloud.tests.recorded import RECORDS
-from localcloud.tests.spoken import said_by_python, said_by_shell, stand_ins
+from localcloud.testing.recorded import RECORDS
+from localcloud.testing.spoken import said_by_python, said_by_shell, stand_ins
 
 UNRECORDED = {
     "usr/bin/lfs": {

@@ -17,7 +17,7 @@ from test_steps import OWNER, source_of
 
 from gpucluster import config, render
 from localcloud.machines.image import GUEST_FILES
-from localcloud.tests.recorded import recorded
+from localcloud.testing.recorded import recorded
 
 SERVICES = GUEST_FILES / "usr/lib/localcloud/beegfs-services"
 PLACES = (

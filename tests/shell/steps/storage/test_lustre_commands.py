@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.tests.recorded import record
+from localcloud.testing.recorded import record
 
 GUEST = Path(__file__).resolve().parents[4] / "localcloud" / "machines" / "guest" / "usr"
 REFUSED = {"error": "/nosuchname is not the file system's name"}

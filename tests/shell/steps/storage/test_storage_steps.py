@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from test_steps import BOOTSTRAP, OWNER, Machine, source_of
 
-from localcloud.tests.recorded import recorded, recorded_line
+from localcloud.testing.recorded import recorded, recorded_line
 
 OURS = (
     "files",

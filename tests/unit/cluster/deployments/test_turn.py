@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpucluster.cluster.turn import Turn
-from localcloud.tests.patience import wait_for
+from localcloud.testing.patience import wait_for
 
 KILLED = """
 import subprocess, sys, time

@@ -23,7 +23,7 @@ from gpucluster.layout import expand
 from gpucluster.submission import packages as own_packages
 from gpucluster.submission import snapshot
 from gpucluster.submission import submit as submission
-from localcloud.tests.patience import wait_for
+from localcloud.testing.patience import wait_for
 from tests.in_process import InProcessRemote
 from tests.wheels import environment, wheel
 

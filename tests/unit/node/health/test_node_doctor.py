@@ -15,8 +15,8 @@ from gpucluster_node.health import answered, aside, checks, facts, look
 from gpucluster_node.health.checks import Answer
 
 from gpucluster.head import checkup
-from localcloud.tests.patience import wait_for
-from localcloud.tests.recorded import record
+from localcloud.testing.patience import wait_for
+from localcloud.testing.recorded import record
 
 BOOTSTRAP = Path(__file__).resolve().parents[4] / "bootstrap"
 NODE = facts.Facts(gpus=8)

@@ -13,7 +13,7 @@ import pytest
 from gpucluster_node import slurm
 from gpucluster_node.power import daemon, journal, reconcile
 
-from localcloud.tests.patience import wait_for
+from localcloud.testing.patience import wait_for
 
 
 def rounds_of(once: Any) -> daemon.Rounds:

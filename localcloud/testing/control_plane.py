@@ -17,8 +17,8 @@ import pytest
 from botocore.config import Config
 
 from localcloud import state
-from localcloud.tests.place import Place, made
-from localcloud.tests.ports import two_free_ports
+from localcloud.testing.place import Place, made
+from localcloud.testing.ports import two_free_ports
 
 
 @dataclass(frozen=True)

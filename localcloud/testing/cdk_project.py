@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
-from localcloud.tests import patience
+from localcloud.testing import patience
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOREIGN_APP = Path(__file__).resolve().parent / "foreign_app"

@@ -24,8 +24,8 @@ from localcloud.api.control_plane import ControlPlane
 from localcloud.api.routes import Routes
 from localcloud.machines import no_boot
 from localcloud.protocol import calls
-from localcloud.tests.virtual_time.clock import VirtualClock
-from localcloud.tests.virtual_time.shims import ShimTime
+from localcloud.testing.virtual_time.clock import VirtualClock
+from localcloud.testing.virtual_time.shims import ShimTime
 
 _URL = "http://127.0.0.1:1"  # nothing listens there
 _SECRET = "secret"

@@ -8,7 +8,7 @@ import time
 import types
 from typing import Any
 
-from localcloud.tests.virtual_time.clock import VirtualClock
+from localcloud.testing.virtual_time.clock import VirtualClock
 
 _BEGIN = datetime.datetime(2026, 11, 22, 12, 0, 0, tzinfo=datetime.UTC)
 

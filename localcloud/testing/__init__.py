@@ -1,0 +1,1 @@
+"""For tests of an app against the local cloud: README.md beside this file lists the modules."""

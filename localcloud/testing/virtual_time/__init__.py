@@ -1,0 +1,1 @@
+"""A local cloud, and programs that call it, on virtual time."""
