@@ -27,8 +27,10 @@ log = logging.getLogger("spool")
 FOLDER = Path("/run/gpucluster/requests")
 RESUME, SUSPEND = "resume", "suspend"
 MOST_BYTES = 32 * 2**20
-"""Slurm's file has about 300 bytes for each job that waits."""
+"""Slurm's file has about 300 bytes for each job that waits. A longer one has no jobs that are known."""
 MOST_NODES = 100_000
+MOST_NODES_OF_JOBS = 1_000_000
+"""In one request: several jobs may wait for a node."""
 MOST_FILES = 1000
 """In one look."""
 _NAME = re.compile(rf"({RESUME}|{SUSPEND})\.[A-Za-z0-9]+")
@@ -66,7 +68,9 @@ def read(path: Path, owners: Collection[int] | None = None) -> Request:
     if not name:
         raise InvalidError(f"{path.name!a} is no name of a request")
     content, at = _content(path, owners if owners is not None else _owners())
-    hosts, _, jobs = content.partition(b"\n")
+    hosts, whole, jobs = content.partition(b"\n")
+    if not whole:
+        raise InvalidError(f"{path.name!a} has no whole line")
     nodes = expand(hosts.decode(errors="replace"))
     return Request(nodes, list(_jobs(jobs)), min(at, time.time()), name[1])
 
@@ -88,19 +92,16 @@ def _content(path: Path, owners: Collection[int]) -> tuple[bytes, float]:
         if found.st_uid not in owners:
             raise InvalidError(f"{path.name!a} is owned by uid {found.st_uid}")
         with open(descriptor, "rb", closefd=False) as file:
-            content = file.read(MOST_BYTES + 1)
+            return file.read(MOST_BYTES), found.st_mtime
     finally:
         os.close(descriptor)
-    if len(content) > MOST_BYTES:
-        raise InvalidError(f"{path.name!a} has more than {MOST_BYTES} bytes")
-    return content, found.st_mtime
 
 
 def expand(hosts: str) -> list[str]:
     """The nodes of a host list that somebody else may have written."""
     if not _HOSTS.fullmatch(hosts) or hosts.endswith(","):
         raise InvalidError(f"{hosts[:100]!a} is no list of nodes")
-    if sum(int(last) - int(first) for first, last in _RANGE.findall(hosts)) > MOST_NODES:
+    if hosts.count(",") + sum(int(last) - int(first) for first, last in _RANGE.findall(hosts)) > MOST_NODES:
         raise InvalidError(f"{hosts[:100]!a} has more than {MOST_NODES} nodes")
     return slurm.expand(hosts)
 
@@ -111,11 +112,13 @@ def _jobs(content: bytes) -> Iterator[dict[str, Any]]:
     if not content.strip():
         return
     try:
-        found = json.loads(content.decode(errors="replace"), strict=False)["jobs"]
+        found, left = json.loads(content.decode(errors="replace"), strict=False)["jobs"], MOST_NODES_OF_JOBS
         for job in found:
-            expand(job["nodes_resume"])
+            left -= len(expand(job["nodes_resume"]))
+            if left < 0:
+                raise InvalidError(f"they wait for more than {MOST_NODES_OF_JOBS} nodes")
             yield {"job_id": int(job["job_id"]), "nodes_resume": job["nodes_resume"]}
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
         log.warning("the jobs that wait for the nodes are not known: %s", error)
 
 

@@ -7,12 +7,40 @@ step_job_firewall() {
     local admin subnet
     admin=$(id -u "$JOB_USER")
     subnet=$(imds_interface subnet-ipv4-cidr-block)
+    no_kernel_clients
     job_firewall_rules "$ROLE" "$admin" "$subnet" | load_at_boot job-firewall "Keep users away from the ports of others' jobs"
     if [ "$ROLE" = compute ]; then
         put_program bin/job-firewall
         put_program prolog.d/06-firewall
         put_program epilog.d/40-firewall
+        job_firewall_again
     fi
+}
+
+# Any user may open a socket of these families, the kernel loads their modules for it, and they connect by a socket of the kernel's own,
+# which has no uid: smc_create and smc_connect in net/smc/af_smc.c, nft_meta_get_eval_skugid in net/netfilter/nft_meta.c. No
+# program of ours has one.
+no_kernel_clients() {
+    local module
+    for module in smc rxrpc rds tipc; do echo "install $module /bin/false"; done | put_file /etc/modprobe.d/gpucluster-firewall.conf 0644 root:root
+}
+
+# Fills the sets each minute.
+job_firewall_again() {
+    local unit=/etc/systemd/system/gpucluster-job-nodes.service program=/opt/gpucluster/bin/job-firewall
+    put_file "$unit" 0644 root:root <<EOF
+[Unit]
+Description=Follow the nodes of the jobs whose ports are open
+
+[Service]
+ExecStart=/bin/sh -c 'while sleep 60; do $program again; done'
+Restart=always
+RestartSec=5
+
+[Install]
+WantedBy=multi-user.target
+EOF
+    service_up gpucluster-job-nodes "$unit"
 }
 
 # job_firewall_rules head|compute ADMINISTRATOR SUBNET: all nodes are in one subnet. People have the uids 1000 to 59999 (Debian policy, 9.2.2); from 65536 on, useradd gives them further ones for user
@@ -20,21 +48,23 @@ step_job_firewall() {
 #
 # Only the first packet of a TCP connection decides, so that no connection has to be tracked, and a server may answer anybody. On a
 # compute node only a server of a user who has a job there: anybody else who listens on the port of a job, before its program does,
-# would get what the job's other ranks send. No job runs on the head node, and users' own programs listen on localhost there
+# would get what the job's other ranks send. A server whose queue is full answers with SYN cookies, which have no socket and so no uid
+# (tcp_make_synack in net/ipv4/tcp_output.c): nobody gets these. No job runs on the head node, and users' own programs listen on localhost there
 # (gpucluster forward).
 # Ports below 1024 belong to root's services, Slurm's with them (gpucluster/ports.py), and 9911 has the jobs' credentials. On the head node, srun
 # listens on the ports of SrunPortRange, where slurmstepd may answer it with the user's uid (_drop_privileges in Slurm's mgr.c).
 # sshd has places for so many connections that have not logged in (limits.sh), whose users it does not know. So each user opens 40 at
 # once to a machine, then one in a second, and sshd closes those that have not logged in after 30 s. Over loopback, every address
-# of 127.0.0.0/8 is the same machine.
+# of 127.0.0.0/8 is the same machine. A user's further uids open none: there are 65536 of them.
 # A node needs no IPv6: its name leads to an IPv4 address.
 #
 # An NFS server believes the uid that its client names (AUTH_SYS: RFC 5531, appendix A). The kernel's client names the right one, and a
-# user's own client any, root's too. The head node's server answers only ports that a user cannot have (exports(5): secure), but EFS answers
-# all. So no user reaches an NFS server, or this machine's tunnels to EFS; nor a server of Lustre (port 988), whose protocol is the same in this.
+# user's own client any, root's too. The head node's server reads files only for ports that a user cannot have (exports(5): secure), but its
+# sessions and connections are anybody's (svc_check_conn_limits), and EFS answers all. So no user reaches an NFS server, or this machine's tunnels to EFS; nor a server of Lustre (port 988), whose protocol is the same in this.
 job_firewall_rules() {
     local first='tcp flags & (syn | ack) == (syn | ack) meta skuid != @here drop'
-    if [ "$1" = head ]; then first='oifname "lo" accept'; fi
+    local last='oifname != "lo" tcp flags & (syn | ack) == (syn | ack) tcp sport 1024-65535 drop'
+    if [ "$1" = head ]; then first='oifname "lo" accept' last=''; fi
     cat <<EOF
 table inet gpucluster_jobs
 delete table inet gpucluster_jobs
@@ -47,6 +77,8 @@ table inet gpucluster_jobs {
     chain output {
         type filter hook output priority filter; policy accept;
         meta skuid { 1000-59999, 65536-4294967294 } meta skuid != $2 goto user
+        meta skuid 0-4294967295 accept
+        $last
     }
     chain ssh {
         oifname "lo" update @ssh_here { meta skuid limit rate over 1/second burst 40 packets } reject with tcp reset
@@ -54,8 +86,9 @@ table inet gpucluster_jobs {
         ip daddr $3 update @ssh_there { meta skuid . ip daddr limit rate over 1/second burst 40 packets } reject with tcp reset
     }
     chain user {
-        tcp flags & (syn | ack) == syn tcp dport { 988, 2049 } reject
+        tcp flags & (syn | ack) == syn tcp dport { $NFS_PORT, 988, 2049 } reject
         oifname "lo" tcp flags & (syn | ack) == syn tcp dport $FIRST_TUNNEL-$LAST_TUNNEL reject
+        meta skuid 65536-4294967294 tcp dport 22 reject with tcp reset
         tcp dport 22 tcp flags & (syn | ack) == syn jump ssh
         $first
         tcp flags & (syn | ack) != syn accept

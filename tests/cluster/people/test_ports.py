@@ -130,7 +130,7 @@ def test_after_the_job_nobody_has_an_open_port(serving: Serving) -> None:
     assert bob not in left and f"{name} ." not in left
 
 
-FILE_SERVERS = {"NFS": 2049, "Lustre": 988, "a tunnel to EFS": 225}
+FILE_SERVERS = {"/home": 296, "NFS": 2049, "Lustre": 988, "a tunnel to EFS": 225}
 REACHES = """
 import socket, sys
 for port in map(int, sys.argv[1:]):

@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 from test_steps import BOOTSTRAP
 
+from gpucluster import ports
+
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces take root")
 
 ADMIN, ALICE, BOB, ALICES_SUBUID = 1000, 24567, 30001, 165536
 HERE, BOBS_NODE, OUTSIDE = "10.0.0.4", "10.0.0.5", "10.9.0.1"
 JOBS, SSH, CREDENTIALS, SRUN, NFS, LUSTRE, TUNNEL = 20007, 22, 9911, 61000, 2049, 988, 225
+HOME = ports.NFS
 
 WORLD = """
 mount -t tmpfs none /run
@@ -43,6 +46,7 @@ serve /run/near
 read -r _ </run/near
 serve /run/far nsenter --target $other --net
 read -r _ </run/far
+NFS_PORT={home}
 source {library}
 source {step}
 job_firewall_rules "$ROLE" {admin} 10.0.0.0/24 | nft -f -
@@ -68,7 +72,7 @@ def said(script: str, folder: Path, role: str = "compute") -> list[str]:
     world = WORLD.format(
         here=HERE, bobs=BOBS_NODE, outside=OUTSIDE, admin=ADMIN,
         step=BOOTSTRAP / "steps/system/job_firewall.sh", library=BOOTSTRAP / "lib/firewall.sh",
-        ports=f"{JOBS} {SSH} {CREDENTIALS} {SRUN} {NFS} {LUSTRE} {TUNNEL}",
+        home=HOME, ports=f"{JOBS} {SSH} {CREDENTIALS} {SRUN} {NFS} {HOME} {LUSTRE} {TUNNEL}",
     )  # fmt: skip
     python = os.path.dirname(os.path.realpath(sys.executable))
     done = subprocess.run(
@@ -97,30 +101,45 @@ def test_only_a_user_with_a_job_here_reaches_its_ports(tmp_path: Path) -> None:
         assert said(OPENED + reached(uid, ways, JOBS), tmp_path) == [answer] * len(ways), uid
 
 
-LISTENS = f"""
+LISTENS = """
 mkfifo /run/thief
-setpriv --reuid {ALICE} --clear-groups python3 -c '
+setpriv --reuid ALICE --clear-groups python3 -c '
 import socket, time
-one = socket.socket(); one.bind(("0.0.0.0", 25999)); one.listen(); print("ready", flush=True); time.sleep(40)
+one = socket.socket(); one.bind(("0.0.0.0", 25999)); one.listen(BACKLOG); print("ready", flush=True); time.sleep(40)
 ' >/run/thief &
 read -r _ </run/thief
-connects() {{ nsenter --target $other --net python3 -c '
+connects() { nsenter --target $other --net python3 -c '
 import socket
-try:
-    socket.create_connection(("{HERE}", 25999), 2); print("open")
-except OSError:
-    print("closed")
-'; }}
+from concurrent.futures import ThreadPoolExecutor
+def ask(_):
+    try:
+        with socket.create_connection(("HERE", 25999), 4): return "open"
+    except OSError:
+        return "closed"
+print(*set(ThreadPoolExecutor(6).map(ask, range(ATTEMPTS))))
+'; }
 connects
-nft add element inet gpucluster_jobs here '{{ {ALICE} }}'
-connects
+nft add element inet gpucluster_jobs here '{ ALICE }'
+sleep 1
+ATTEMPTS_LATER
 """
+
+
+def listens(backlog: int, attempts: int, later: str = "connects") -> str:
+    text = LISTENS.replace("ATTEMPTS_LATER", later).replace("ATTEMPTS", str(attempts)).replace("BACKLOG", str(backlog))
+    return text.replace("ALICE", str(ALICE)).replace("HERE", HERE)
 
 
 def test_a_user_without_a_job_here_answers_nobody(tmp_path: Path) -> None:
     """They may listen on the port of a job, whose number is known, before its program does."""
-    assert said(LISTENS, tmp_path) == ["closed", "open"]
-    assert said(LISTENS, tmp_path, "head") == ["open", "open"]
+    assert said(listens(50, 1), tmp_path) == ["closed", "open"]
+    assert said(listens(50, 1), tmp_path, "head") == ["open", "open"]
+
+
+@pytest.mark.parametrize("backlog", [0, 1])
+def test_a_full_queue_answers_nobody_either(tmp_path: Path, backlog: int) -> None:
+    """SYN cookies belong to no socket (tcp_make_synack in net/ipv4/tcp_output.c)."""
+    assert said(listens(backlog, 6, later=":"), tmp_path) == ["closed"]
 
 
 def test_users_reach_what_all_need(tmp_path: Path) -> None:
@@ -130,14 +149,29 @@ def test_users_reach_what_all_need(tmp_path: Path) -> None:
     assert said(reached(ALICE, [("tcp", BOBS_NODE)], CREDENTIALS), tmp_path) == ["closed"]
 
 
+def test_a_users_further_uids_reach_no_sshd(tmp_path: Path) -> None:
+    """sshd's places are counted for each of them: subuid(5) has 65536."""
+    assert set(said(reached(ALICES_SUBUID, [*LOCAL[:4], *REMOTE[:1]], SSH), tmp_path)) == {"closed"}
+
+
 @pytest.mark.parametrize("role", ["head", "compute"])
 def test_no_user_speaks_to_a_file_server_as_somebody_else(tmp_path: Path, role: str) -> None:
     """NFS and Lustre believe the uid that a client names. EFS also believes clients with a port above 1023."""
     ways = [(kind, where) for kind, where in [*LOCAL, *REMOTE, ("tcp", OUTSIDE)] if kind == "tcp"]
     local = [(kind, where) for kind, where in LOCAL if kind == "tcp"]
     for uid, answer in {BOB: "closed", ALICES_SUBUID: "closed", ADMIN: "open", 0: "open"}.items():
-        ask = reached(uid, ways, NFS) + reached(uid, ways, LUSTRE) + reached(uid, local, TUNNEL)
-        assert said(OPENED + ask, tmp_path, role) == [answer] * (2 * len(ways) + len(local)), uid
+        ask = "".join(reached(uid, ways, port) for port in (NFS, HOME, LUSTRE)) + reached(uid, local, TUNNEL)
+        assert said(OPENED + ask, tmp_path, role) == [answer] * (3 * len(ways) + len(local)), uid
+
+
+def test_no_user_loads_a_protocol_whose_connections_are_the_kernels() -> None:
+    """AF_SMC connects with a socket of the kernel's own, which has no uid (smc_create in net/smc/af_smc.c)."""
+    put = 'put_file() { echo "$@"; cat; }'
+    text = f'{put}\nsource "{BOOTSTRAP}/steps/system/job_firewall.sh"\nno_kernel_clients'
+    done = subprocess.run(["bash", "-euc", text], capture_output=True, text=True, check=True)
+    file, *lines = done.stdout.splitlines()
+    assert file.startswith("/etc/modprobe.d/") and file.split()[0].endswith(".conf")
+    assert {"install smc /bin/false", "install rxrpc /bin/false"} <= set(lines)
 
 
 OPENS_MANY = """
@@ -205,6 +239,7 @@ SLURM = {
         grep "^$uid " listed | cut -d ' ' -f 2-; exit 0""",
     "sinfo": "exit 1",
     "scontrol": """[ "$1 $2" = "show hostnames" ] || exit 1
+        echo "$3" >>taken_apart
         sed 's/train-\\[1-2\\]/train-1,train-2/' <<<"$3" | tr , '\\n'""",
     "sleep": "exec /bin/sleep ${FAST:-$1}",
 }
@@ -230,6 +265,7 @@ def program(tmp_path: Path) -> str:
         export FAST=0.01
         before() {{ SLURM_JOB_UID=$1 SLURM_JOB_ID=$2 {run} before; }}
         after() {{ SLURM_JOB_UID=$1 SLURM_JOB_ID=$2 {run} after; }}
+        again() {{ {run} again; }}
         ended() {{ sed -i "/ $1 /d" listed; }}
     """
 
@@ -263,6 +299,36 @@ def test_nobody_asks_slurm_after_the_last_job_here(program: str, tmp_path: Path)
 def test_a_user_whose_other_job_goes_on_here_keeps_its_nodes(program: str, tmp_path: Path) -> None:
     ask = reached(BOB, [("tcp", BOBS_NODE), ("tcp", "127.0.0.1")], JOBS)
     steps = f"before {BOB} 7; before {BOB} 8; ended 8; after {BOB} 8\n{ask}ended 7; after {BOB} 7\n{ask}"
+    assert said(f"{program}\n{steps}", tmp_path) == ["open", "open", "closed", "closed"]
+
+
+def test_the_nodes_of_a_job_that_ends_elsewhere_are_closed_within_a_minute(program: str, tmp_path: Path) -> None:
+    ask = reached(BOB, [("tcp", BOBS_NODE), ("tcp", "127.0.0.1")], JOBS)
+    elsewhere = f"echo '{BOB} 12 train-2' >>listed; sed -i 's/ 7 train-.*/ 7 train-1/' listed\n"
+    steps = f"{elsewhere}before {BOB} 7\n{ask}ended 12; again\n{ask}"
+    assert said(f"{program}\n{steps}", tmp_path) == ["open", "open", "closed", "open"]
+
+
+def test_a_node_without_jobs_asks_for_nothing(program: str, tmp_path: Path) -> None:
+    assert said(f"{program}\nagain", tmp_path) == []
+    assert not (tmp_path / "asked").exists()
+
+
+def test_hundreds_of_jobs_here_take_their_lists_apart_once(program: str, tmp_path: Path) -> None:
+    """Each job's prolog waits for the others', and one that waits too long drains the node."""
+    many = f'for job in {{101..400}}; do echo "{BOB} $job train-1" >>listed; done; before {BOB} 7\n'
+    more = (
+        f"for job in {{101..400}}; do echo {BOB} >/run/gpucluster-firewall/$job; done; rm taken_apart; before {BOB} 8"
+    )
+    assert said(f"{program}\n{many}{more}\nls /run/gpucluster-firewall | wc -l", tmp_path) == ["302"]
+    assert len((tmp_path / "taken_apart").read_text().splitlines()) == 3
+
+
+def test_an_ended_jobs_ports_are_closed_while_slurm_does_not_answer(program: str, tmp_path: Path) -> None:
+    """The epilog's failure would drain the node."""
+    ask = reached(BOB, [("tcp", BOBS_NODE), ("tcp", "127.0.0.1")], JOBS)
+    away = f"printf '#!/bin/bash\\nexit 1\\n' >{tmp_path}/squeue; after {BOB} 7 2>/dev/null\n"
+    steps = f"before {BOB} 7; before {ALICE} 9\n{ask}{away}{ask}"
     assert said(f"{program}\n{steps}", tmp_path) == ["open", "open", "closed", "closed"]
 
 

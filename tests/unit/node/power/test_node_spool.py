@@ -104,6 +104,7 @@ def test_a_jobs_text_stops_no_launch(folder: Path, extra: bytes) -> None:
         '{"jobs": 3}',
         '{"jobs": [3]}',
         '{"jobs": [{"job_id": "x", "nodes_resume": "train-1"}]}',
+        '{"jobs": [{"job_id": 1e999, "nodes_resume": "train-1"}]}',
         '{"jobs": [{"job_id": 7, "nodes_resume": ["train-1"]}]}',
         '{"jobs": [{"job_id": 7, "nodes_resume": "a[1-9999999]"}]}',
         "[" * 100_000,
@@ -112,6 +113,15 @@ def test_a_jobs_text_stops_no_launch(folder: Path, extra: bytes) -> None:
 def test_a_resume_file_that_is_none_stops_no_launch(folder: Path, jobs: str) -> None:
     ask("resume", "train-1", folder, jobs.encode())
     assert taken(folder) == [Request(["train-1"], [])]
+
+
+def test_jobs_that_are_too_many_to_read_stop_no_launch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask("resume", "train-1", folder, b" " * spool.MOST_BYTES + b'{"jobs": []}')
+    assert taken(folder) == [Request(["train-1"], [])]
+    monkeypatch.setattr(spool, "MOST_NODES_OF_JOBS", 3)
+    job = '{"job_id": 7, "nodes_resume": "train-[1-2]"}'
+    ask("resume", "train-[1-2]", folder, f'{{"jobs": [{job}, {job}]}}'.encode())
+    assert len(taken(folder)[-1].jobs) <= 1
 
 
 def _link(path: Path) -> None:
@@ -132,7 +142,11 @@ FORGED: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "an option": ("suspend.a", lambda path: path.write_text("train-1 state=down\n")),
     "too many nodes": ("resume.a", lambda path: path.write_text("a[1-9999999]\n")),
     "no text": ("resume.a", lambda path: path.write_bytes(bytes(range(256)))),
-    "too large": ("resume.a", lambda path: path.write_text("train-1\n" + " " * spool.MOST_BYTES)),
+    "too many names": ("resume.a", lambda path: path.write_text("a," * spool.MOST_NODES + "a,a\n")),
+    "no end of the nodes": (
+        "resume.a",
+        lambda path: path.write_text("train-1," * (spool.MOST_BYTES // 8) + "train-2\n"),
+    ),
 }
 
 
