@@ -25,10 +25,11 @@ TEMPLATES = shipped.ROOT / "templates" / "job"
 PACKAGES = tuple(map(shipped.package, ("gpucluster_job", "gpucluster_train")))
 """Shipped with every job: the package that runs it, and the package on the PYTHONPATH of its ranks."""
 ENTRY_POINT = {
-    "METADATA": "Metadata-Version: 2.1\nName: gpucluster_train\nVersion: 0\n",
-    "entry_points.txt": "[torch.backends]\ngpucluster = gpucluster_train.last_frees:wait_at_exit\n",
+    "METADATA": "Metadata-Version: 2.1\nName: gpucluster_last_frees\nVersion: 0\n",
+    "entry_points.txt": "[torch.backends]\ngpucluster = gpucluster_last_frees:wait_at_exit\n",
 }
-"""Makes the ranks' torch call gpucluster_train/last_frees.py."""
+"""Makes the ranks' torch call gpucluster_train/last_frees.py: as a module of its own, because a gpucluster_train in the
+program's folder comes first, and torch cannot be imported if it cannot load an entry point."""
 WIDTH = 110
 """Maximum width of the launch command's lines, in characters."""
 HANG_TIMEOUT = "GPUCLUSTER_HANG_TIMEOUT"
@@ -380,7 +381,8 @@ def _programs(spec: JobSpec, launcher: Launcher) -> dict[str, str]:
 def _packages() -> Mapping[str, str]:
     found = ((package, path) for package in PACKAGES for path in sorted(package.rglob("*.py")))
     files = {f"lib/{path.relative_to(package.parent)}": path.read_text(encoding="utf-8") for package, path in found}
-    return {**files, **{f"lib/gpucluster_train-0.dist-info/{name}": text for name, text in ENTRY_POINT.items()}}
+    files["lib/gpucluster_last_frees.py"] = files["lib/gpucluster_train/last_frees.py"]
+    return {**files, **{f"lib/gpucluster_last_frees-0.dist-info/{name}": text for name, text in ENTRY_POINT.items()}}
 
 
 def _module_folder(command: tuple[str, ...]) -> str:

@@ -49,6 +49,14 @@ def test_a_thread_of_gloo_gets_pythons_lock_before_python_ends(tmp_path: Path) -
     assert run(tmp_path, "import torch\n" + thread) == "let go\n"
 
 
+def test_a_gpucluster_train_of_the_users_own_does_no_harm(tmp_path: Path) -> None:
+    """It comes first on the path of their program, and another version may lack the module."""
+    (tmp_path / "gpucluster_train").mkdir()
+    (tmp_path / "gpucluster_train/__init__.py").touch()
+    thread = THREAD.replace("NAME", "b'pt_gloo_runloop'")
+    assert run(tmp_path, "import torch\n" + thread) == "let go\n"
+
+
 def test_another_thread_is_not_waited_for(tmp_path: Path) -> None:
     assert run(tmp_path, "import torch\n" + THREAD.replace("NAME", "b'another'")) == ""
 
@@ -62,6 +70,6 @@ def test_a_thread_that_never_lets_go_holds_a_rank_for_seconds(tmp_path: Path) ->
 
 def test_every_package_of_a_rank_has_a_name(tmp_path: Path) -> None:
     """transformers asks for the names of all, and fails for one without metadata."""
-    assert "gpucluster_train" in run(
+    assert "gpucluster_last_frees" in run(
         tmp_path, "import importlib.metadata as m; print([each.metadata['Name'] for each in m.distributions()])"
     )
