@@ -21,7 +21,7 @@ from urllib.parse import urlparse
 from localcloud.testing import patience
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-FOREIGN_APP = Path(__file__).resolve().parent / "foreign_app"
+FOREIGN_APP = REPOSITORY / "localcloud" / "tests" / "foreign_app"
 CLI = REPOSITORY / "node_modules" / ".bin" / "cdk"
 
 
