@@ -118,8 +118,8 @@ def test_only_the_head_limits_what_one_users_sessions_use(tmp_path: Path, role: 
     assert machine.calls().count("systemctl daemon-reload") == (role == "head"), "only if something has changed"
     if role == "head":
         assert slice_.read_text() == "[Slice]\nTasksMax=4096\nMemoryMax=50%\n"
-        config = tmp_path / "etc/ssh/sshd_config.d/50-gpucluster.conf"
-        assert config.read_text() == "MaxStartups 200:30:400\nPerSourceMaxStartups 100\n"
+    config = tmp_path / "etc/ssh/sshd_config.d/50-gpucluster.conf"
+    assert config.read_text() == "MaxStartups 200:30:400\nPerSourceMaxStartups 100\nLoginGraceTime 30\n"
 
 
 @pytest.mark.parametrize("logind", ["true", "false"])
