@@ -67,6 +67,12 @@ def test_each_role_rotates_its_logs_after_the_packages_are_there(role: str) -> N
     assert steps.index("packages") < steps.index("log_rotation")
 
 
+def written(writer: subprocess.Popen[bytes], log: Path) -> bool:
+    """The first signal may interrupt `reopen` before it has taken the new file."""
+    writer.send_signal(10)
+    return log.read_text().startswith("later\n")
+
+
 @REAL
 @pytest.mark.parametrize("daemon", DAEMONS)
 def test_a_daemon_goes_on_in_the_new_file(machine: Machine, daemon: str) -> None:
@@ -76,8 +82,7 @@ def test_a_daemon_goes_on_in_the_new_file(machine: Machine, daemon: str) -> None
         wait_for("the writer", ready.exists, 30, 0.1)
         rotate(machine, daemon, writer.pid)
         wait_for("the new log", log.exists, 30, 0.1)
-        # The first signal may interrupt `reopen` before it has taken the new file.
-        wait_for("a line in it", lambda: writer.send_signal(10) or log.read_text().startswith("later\n"), 30, 0.1)
+        wait_for("a line in it", lambda: written(writer, log), 30, 0.1)
     finally:
         writer.kill()
         writer.wait()
