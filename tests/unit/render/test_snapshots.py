@@ -60,5 +60,5 @@ def test_a_bundle_and_a_template_are_read_as_they_were_written(tmp_path: Path) -
 def test_examples_differ_little_from_the_reference(name: str) -> None:
     """Where a difference grows as large as the whole, another reference would be better."""
     found = [*(Path(snapshots.__file__).parent / "golden").glob(f"*/{name}")]
-    assert len(found) == 6
+    assert len(found) == 7
     assert [path for path in found if path.read_text().count("\n") >= 1000] == []
