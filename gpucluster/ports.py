@@ -7,7 +7,7 @@ place. IANA has assigned none of 288 to 307. Programs that take any free port of
 from __future__ import annotations
 
 NFS = 296
-"""/home, which the head node exports. Whoever had 2049 while the server restarts would serve a /home of their own to
+"""The head node exports /home on this port. A user who took 2049 while the server restarts could serve another /home to
 every node."""
 SLURMCTLD = 297
 SLURMD = 298

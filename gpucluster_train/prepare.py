@@ -80,7 +80,7 @@ def _shares(count: int, sharers: int) -> str:
 
 
 def in_words(count: int) -> str:
-    """Prints a number of bytes with a binary unit."""
+    """A number of bytes with a binary unit, such as 1.5 GiB."""
     size, unit = float(count), "bytes"
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
         if size < 1024 or unit == "TiB":

@@ -50,10 +50,7 @@ class GpuCluster(cdk.Stack):
         self.key = encryption.customer_key(self, config.security.kms_key_arn)
         roles.bound(self, config.security.permissions_boundary_arn)
         self.network = Network(
-            self,
-            "Network",
-            config=config,
-            availability_zone=config.availability_zone or self.availability_zones[0],
+            self, "Network", config=config, availability_zone=config.availability_zone or self.availability_zones[0]
         )
         key = updates.replacements_key(config.name, account=self.account, region=config.region)
         self.replacements = int(pins.read(config._document.file).get(key, 0))

@@ -210,7 +210,7 @@ class World:
         self._run(self.daemon.replay)
 
     def _kill(self) -> None:
-        """Whoever called it ends at its next step. systemd starts the daemon again."""
+        """Ends the caller at its next step, as a kill does. systemd starts the daemon again."""
         self.life, self.killed = self.life + 1, True
         self.down_until = self.now + RESTART_S
         raise Killed
