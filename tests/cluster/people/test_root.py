@@ -42,7 +42,8 @@ def test_nobody_but_root_holds_a_lock_of_root(people: Bed) -> None:
         words = [*where, f"bash -c '{HOLD}'"] if where else ["bash", "-c", HOLD]
         done = people.of("alice").gpucluster("ssh", "--", *words)
         assert done.stdout.strip() == "", f"alice opens {done.stdout}"
-    assert people.ssh("sh", "-c", JOB, timeout_s=120).strip() == node
+    again = JOB.replace("--nodes=1", f"--nodelist={node}")
+    assert people.ssh("sh", "-c", again, timeout_s=120).strip() == node
     wait = f"for _ in $(seq 60); do case $(sinfo -h -n {node} -o %T) in idle*) exit 0;; esac; sleep 1; done; exit 1"
     people.ssh("sh", "-c", wait, timeout_s=90)
     two = people.ssh("sh", "-c", "sudo -u bob srun --nodes=2 hostname", timeout_s=240).split()
