@@ -1,6 +1,6 @@
 """Examples of Horovod, PyTorch, Lightning and Accelerate as they are published: each runs with one command.
 
-The commands are those of docs/recipes.md, at sizes for CPUs. Packages come from PyPI.
+The commands are those of docs/training.md, at sizes for CPUs. Packages come from PyPI.
 """
 
 from __future__ import annotations
