@@ -20,6 +20,7 @@ MODULES = {
     "signal": "ranks.signals",
     "stacks": "ranks.stacks",
     "end": "ranks.end",
+    "feeds": "ranks.feeds",
     "library": "library",
     "metrics": "metrics",
     "elements": "elements",

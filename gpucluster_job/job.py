@@ -33,6 +33,7 @@ from gpucluster_job.packages.ready import prepare as prepare_packages
 from gpucluster_job.preflight import broken_nodes
 from gpucluster_job.preflight.checks import Preflight
 from gpucluster_job.ram import Ram
+from gpucluster_job.ranks import feeds
 from gpucluster_job.ranks import rank as _rank  # noqa: F401 - compiled here once, before every rank reads it
 from gpucluster_job.roles.servers import ServerErrors
 from gpucluster_job.runner import TIMED_OUT, Runner, Stopped, ticks
@@ -69,7 +70,7 @@ class Job:
         self._server_nodes: list[str] = []
         self._ending = Ending(code=0)
         self._port: Port | None = None
-        self._failures = ""
+        self._failures = self._feeds = ""
         self._preflight: Preflight | None = None
         self._ram: Ram | None = None
         self._run = Run(self._runner, self._settings)
@@ -132,6 +133,7 @@ class Job:
         assert self._preflight
         self._failures = failures.folder(f"run-{self._settings.runs_before}")
         os.environ["GPUCLUSTER_FAILURES"] = self._failures
+        self._feeds = os.environ["GPUCLUSTER_FEEDS"] = feeds.folder(self._settings.folder, self._settings.runs_before)
         argv = launch.argv(self._line, self._command)
         limit = self._run.watch_limit(self._end_ranks)
         tick = ticks(self._watch_nccl if self._preflight.nccl else None, limit, self._hang.watch())
@@ -188,6 +190,7 @@ class Job:
         if self._ending.code:
             self._explain()
         more = {**metrics(self._settings, self._log_start, stopped=stopped), **found, **self._servers.result()}
+        more.update(feeds.result(self._feeds, self._settings.world_size))
         if pending := self._run.pending():
             self._write({**more, **pending})
         more.update(self._run.finish(self._ending))

@@ -14,25 +14,34 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
+from gpucluster_train.feed_record import record
+from gpucluster_train.feed_trial import trial
+
 Batch = TypeVar("Batch")
 
 
 class Feed(Generic[Batch]):
     """Each pass over it is a pass over `batches`. The figures are those of the last pass, or of the current one so
-    far."""
+    far. In a run of `gpucluster bench --feed` it measures, and then ends the program."""
 
     def __init__(self, batches: Iterable[Batch], clock: Callable[[], float] = time.perf_counter) -> None:
         self._batches, self._clock = batches, clock
         self._waits: Waits = HostWaits(clock)
-        self._began = self._ended = 0.0
+        self._began = self._ended = self._counted_to = 0.0
         self._waited_s = 0.0
         self._runs = False
+        self._record = record()
 
     def __len__(self) -> int:
         return len(self._batches)  # type: ignore[arg-type]  # a loader without a length raises TypeError, as it should
 
     def __iter__(self) -> Iterator[Batch]:
-        self._began, self._waited_s, self._runs = self._clock(), 0.0, True
+        measured = trial()
+        return measured.batches(self._batches) if measured else self._pass()
+
+    def _pass(self) -> Iterator[Batch]:
+        self._began = self._counted_to = self._clock()
+        self._waited_s, self._runs = 0.0, True
         self._waits = waits(self._clock)
         try:
             batches = self._next(lambda: iter(self._batches))
@@ -41,9 +50,11 @@ class Feed(Generic[Batch]):
                     batch = self._next(lambda: next(batches))
                 except StopIteration:
                     return
+                self._count()
                 yield batch
         finally:
             self._ended, self._runs = self._clock(), False
+            self._count()
 
     def _next(self, call: Callable[[], Any]) -> Any:
         self._waits.begin()
@@ -52,14 +63,21 @@ class Feed(Generic[Batch]):
         finally:
             self._waits.end()
 
+    def _count(self) -> None:
+        waited_s, until = self._waits.taken(), self._began + self.seconds
+        self._waited_s += waited_s
+        if self._record:
+            self._record.add(waited_s, until - self._counted_to)
+        self._counted_to = until
+
     @property
     def seconds(self) -> float:
-        """Of the pass, with training."""
+        """How long the pass takes, with training."""
         return (self._clock() if self._runs else self._ended) - self._began
 
     @property
     def waited_s(self) -> float:
-        self._waited_s += self._waits.taken()
+        self._count()
         return self._waited_s
 
     @property

@@ -9,7 +9,7 @@ import click
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.job_id import job_id as job_number
-from gpucluster.following import causes, jobs, logs, ownership, silent, topology, why
+from gpucluster.following import causes, data_wait, jobs, logs, ownership, silent, topology, why
 from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
 from gpucluster.head.slurm import Job
@@ -41,7 +41,7 @@ def explain(remote: Remote, job_id: str) -> list[str]:
         waits = [f"it waits for {what}: {state}" for what, state in jobs.unfinished(remote, job_id)]
         waits += silent.of(remote, job)
         waits += causes.quiet(remote, job, jobs.folder_of(remote, job_id))
-        waits += where(remote, job)
+        waits += [*data_wait.so_far(remote, job), *where(remote, job)]
         run = jobs.run_of(remote, job_id)
         return [*why.waiting(job, nodes, staging, [*starting, *waits]), *([f"this is {run}"] if run else [])]
     ending = jobs.ending(remote, job_id)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
+from gpucluster.following import data_wait
 from gpucluster.following.jobs import Ending, describe
 from gpucluster.head import slurm
 from gpucluster.head.slurm import Job, Node
@@ -68,3 +69,4 @@ def ended(job_id: str, ending: Ending, log_lines: Sequence[str]) -> Iterator[str
         of_rank = ending.failed_label and log_lines[0].startswith(ending.failed_label)
         yield f"the last lines of {ending.failed_rank}:" if of_rank else "the end of its log:"
         yield from (f"  {line}" for line in log_lines)
+    yield from data_wait.words(ending.result, notable=ending.failed)
