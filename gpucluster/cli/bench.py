@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -21,7 +21,6 @@ from gpucluster.errors import INTERRUPTED_EXIT_CODE, JobFailedError, UsageError
 if TYPE_CHECKING:
     from gpucluster.head.remote import Remote
     from gpucluster.layout import Layout
-    from gpucluster.measure.report import Report
     from gpucluster.measure.runs import Run
     from gpucluster.measure.settings import Setting
     from gpucluster.submission.prepare import Prepared
@@ -43,6 +42,7 @@ Examples:
   gpucluster bench --nodes 1,2,4 --launchers horovodrun,torchrun -- python train.py
   gpucluster bench --variant bucket-mb=10 --variant bucket-mb=25 -- python train.py
   gpucluster bench --metrics 'throughput=images/s: ([0-9.]+)' --variant NCCL_ALGO=Ring -- python train.py
+  gpucluster bench --feed --variant workers=12 job.yaml
 """
 
 
@@ -70,6 +70,12 @@ Examples:
     metavar="NAME=VALUE[,NAME=VALUE,…]",
     help="Also run with `--NAME VALUE` at the end of the command. A NAME in capitals is an environment variable "
     "instead; repeatable.",
+)
+@click.option(
+    "--feed",
+    is_flag=True,
+    help="Measure instead what limits the training: it alone, its loader alone, and both. The program reads its "
+    "batches through gpucluster_train.feed.Feed. One run of each, on 1 node, unless --repeats and --nodes are given.",
 )
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=3, metavar="N", help="Runs of each setting.  [default: 3]"
@@ -103,7 +109,7 @@ Examples:
 @click.pass_obj
 def command(
     context: CliContext, /, words: tuple[str, ...], nodes: list[int], launchers: list[str], variants: tuple[str, ...],
-    repeats: int, seed: int, per_rank: bool, plot: Path | None, as_json: bool, dry_run: bool, **flags: Any,
+    feed: bool, repeats: int, seed: int, per_rank: bool, plot: Path | None, as_json: bool, dry_run: bool, **flags: Any,
 ) -> int:  # fmt: skip
     """Run one command on each number of nodes, with each launcher and each variant, and compare the speed.
 
@@ -119,7 +125,12 @@ def command(
         check(plot)
     file, given = split(words)
     given |= given_keys(flags)
-    wanted = settings.settings(launchers, [settings.variant(each) for each in variants], nodes)
+    if feed:
+        if plot:
+            raise UsageError("--plot: there is no plot of --feed", "remove one of the two")
+        nodes, repeats = _unless_given("nodes", nodes, [1]), _unless_given("repeats", repeats, 1)
+    parts = tuple(settings.PARTS) if feed else ("",)
+    wanted = settings.settings(launchers, [settings.variant(each) for each in variants], nodes, parts)
     bench = _Bench.prepare(expand(context.load()), file, given, wanted, seed)
     order = list(settings.order(wanted, repeats))
     if dry_run:
@@ -127,8 +138,28 @@ def command(
         click.echo(json.dumps({"runs": list(map(str, order))}) if as_json else "\n".join(map(str, order)))
         return 0
     warn(bench.checked())
-    found, cut_short = bench.run(context, order, per_rank)
-    return _show(found, plot, as_json, cut_short)
+    found = bench.run(context, order)
+    _show_limits(found, as_json) if feed else _show(found, list(bench.first.spec.metrics), per_rank, plot, as_json)
+    if found.cut_short:
+        return INTERRUPTED_EXIT_CODE
+    return JobFailedError.exit_code if any(run.failed for run in found.runs) else 0
+
+
+Given = TypeVar("Given")
+
+
+def _unless_given(option: str, value: Given, otherwise: Given) -> Given:
+    source = click.get_current_context().get_parameter_source(option)
+    return otherwise if source is click.core.ParameterSource.DEFAULT else value
+
+
+@dataclass(frozen=True)
+class _Found:
+    runs: list[Run]
+    machines: int | None
+    """The number of physical machines under the nodes of the largest run."""
+    cut_short: bool
+    """It was interrupted: earlier measurements are kept."""
 
 
 @dataclass(frozen=True)
@@ -168,10 +199,8 @@ class _Bench:
         for job in self.jobs.values():
             yield from job.checked(uploads=job is self.first)  # all have the same workdir
 
-    def run(self, context: CliContext, order: list[Setting], per_rank: bool) -> tuple[Report, bool]:
-        """The results, and whether the run was interrupted: earlier measurements are kept."""
+    def run(self, context: CliContext, order: list[Setting]) -> _Found:
         from gpucluster.cli.frame.connection import head
-        from gpucluster.measure.report import report
         from gpucluster.measure.runs import machines, run_all
         from gpucluster.submission import uploads
 
@@ -187,7 +216,7 @@ class _Bench:
                 cut_short = True
             most = max(runs, key=lambda run: len(run.nodes), default=None)
             real = machines(remote, most.nodes) if most and most.nodes else None
-        return report(runs, list(self.first.spec.metrics), real, per_rank), cut_short
+        return _Found(runs, real, cut_short)
 
     def submitter(self, remote: Remote) -> Callable[[Setting], tuple[str, int]]:
         from gpucluster.submission import prepare
@@ -202,23 +231,34 @@ class _Bench:
         return submit
 
 
-def _show(found: Report, plot: Path | None, as_json: bool, cut_short: bool) -> int:
+def _show(found: _Found, metrics: list[str], per_rank: bool, plot: Path | None, as_json: bool) -> None:
     from gpucluster.cli.frame.columns import columns
     from gpucluster.measure.doubts import doubts
     from gpucluster.measure.report import as_json as payload
-    from gpucluster.measure.report import table
+    from gpucluster.measure.report import report, table
 
-    said = doubts(found)
-    if not as_json and found.rows:
-        click.echo("\n".join(columns(table(found))))
-        click.echo("\n".join(["", *(f"note: {each}" for each in said), ""]) if said else "")
-    if plot and found.rows:
+    compared = report(found.runs, metrics, found.machines, per_rank)
+    said = doubts(compared)
+    if not as_json and compared.rows:
+        click.echo("\n".join(columns(table(compared))))
+        _note(said)
+    if plot and compared.rows:
         from gpucluster.measure.plot import plot as draw
 
-        draw(found, plot)
+        draw(compared, plot)
         tell(f"plot written to {plot}")
-    click.echo(json.dumps(payload(found, said)))
-    if cut_short:
-        return INTERRUPTED_EXIT_CODE
-    failed = any(run.failed for row in found.rows for run in row.runs)
-    return JobFailedError.exit_code if failed else 0
+    click.echo(json.dumps(payload(compared, said)))
+
+
+def _show_limits(found: _Found, as_json: bool) -> None:
+    from gpucluster.measure import feed
+
+    speeds, said = feed.speeds(found.runs), list(feed.doubts(found.runs))
+    if not as_json and speeds:
+        click.echo("\n".join(each.line() for each in speeds))
+        _note(said)
+    click.echo(json.dumps({"settings": [each.as_json() for each in speeds], "doubts": said}))
+
+
+def _note(said: list[str]) -> None:
+    click.echo("\n".join(["", *(f"note: {each}" for each in said), ""]) if said else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 
+from gpucluster.following.data_wait import METRIC, NOTABLE_PERCENT
 from gpucluster.measure.noise import Estimate, difference_noise
 from gpucluster.measure.report import Report, Row
 from gpucluster.measure.runs import THROUGHPUT
@@ -21,6 +22,7 @@ def doubts(found: Report) -> list[str]:
         *_repeats(found),
         *_speed(found),
         *_sizes(found),
+        *_data_waits(found),
         *_differences(found),
         *_outcomes(found),
     ]
@@ -82,6 +84,23 @@ def _sizes(found: Report) -> Iterator[str]:
         for row in rows:
             if row.efficiency is not None and row.efficiency - _relative(row) > 1.0:
                 yield f"{row.setting}: better than linear: check what differs besides the size (caches, batch, base)"
+
+
+def _data_waits(found: Report) -> Iterator[str]:
+    """A run that waits for its data scales well: its ranks are never fast enough to need the network."""
+    scaled = [row for row in found.rows if row.base and row.efficiency is not None]
+    if not scaled:
+        return
+    waits = {row.setting: row.data_wait_percent for row in found.rows if row.throughput}
+    if None in waits.values():
+        how = f"gpucluster_train.feed.Feed around the loader measures it, or --metrics '{METRIC}=REGEX'"
+        yield f"data wait is not measured, so an efficiency may be that of the loader; {how}"
+    setting, most = max(waits.items(), key=lambda each: each[1] or 0.0)
+    if most and most > NOTABLE_PERCENT:
+        yield (
+            f"{setting}: its ranks waited {most:.0f} % of the time for data: the efficiency is that of the loader, "
+            "not of the network; `gpucluster bench --feed` measures what limits"
+        )
 
 
 def _relative(row: Row) -> float:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
+from gpucluster.following import data_wait
 from gpucluster.measure.noise import Estimate, estimate, ratio_half_width
 from gpucluster.measure.runs import THROUGHPUT, Run
 from gpucluster.measure.settings import Setting
@@ -30,6 +32,12 @@ class Row:
     @property
     def sound(self) -> tuple[Run, ...]:
         return tuple(run for run in self.runs if not run.failed)
+
+    @property
+    def data_wait_percent(self) -> float | None:
+        """How much of their time the ranks waited for data; the mean of the runs."""
+        known = [percent for run in self.sound if (percent := run.data_wait_percent) is not None]
+        return fmean(known) if known else None
 
     @property
     def speed_up(self) -> float | None:
@@ -68,7 +76,7 @@ class Report:
 def report(runs: Sequence[Run], metrics: Sequence[str], machines: int | None = None, per_rank: bool = False) -> Report:
     """`metrics`: the names that the jobs define. `per_rank`: the printed throughput is that of one rank."""
     by_time = THROUGHPUT not in metrics
-    finals = [name for name in metrics if name != THROUGHPUT]
+    finals = [name for name in metrics if name not in (THROUGHPUT, data_wait.METRIC)]
     rows, bases = list[Row](), dict[str, Row]()
     for setting in sorted({run.setting for run in runs}, key=[run.setting for run in runs].index):
         own = tuple(run for run in runs if run.setting == setting)
@@ -104,8 +112,8 @@ def _last(runs: Sequence[Run], name: str) -> Estimate | None:
 def table(found: Report) -> list[list[str]]:
     """Rows of text under their headings."""
     speed = f"throughput, {found.unit}" if found.unit else "throughput"
-    headings = ["launcher", "variant", "nodes", "ranks", "runs", speed, "speed-up", "efficiency", *found.metrics]
-    return [headings, *([*_about(row), *_measured(row)] for row in found.rows)]
+    headings = ["launcher", "variant", "nodes", "ranks", "runs", speed, "speed-up", "efficiency", "data wait"]
+    return [[*headings, *found.metrics], *([*_about(row), *_measured(row)] for row in found.rows)]
 
 
 def _about(row: Row) -> list[str]:
@@ -119,7 +127,8 @@ def _measured(row: Row) -> list[str]:
     if row.speed_up_half_width is not None:
         speed_up += f" ± {row.speed_up_half_width:.2f}"
     efficiency = "-" if row.efficiency is None else f"{100 * row.efficiency:.0f} %"
-    return [text(row.throughput), speed_up, efficiency, *map(text, row.finals.values())]
+    wait = "-" if row.data_wait_percent is None else f"{row.data_wait_percent:.0f} %"
+    return [text(row.throughput), speed_up, efficiency, wait, *map(text, row.finals.values())]
 
 
 def text(value: Estimate | None) -> str:
@@ -148,6 +157,7 @@ def _row_json(row: Row) -> dict[str, Any]:
         "speed_up": row.speed_up,
         "speed_up_half_width": row.speed_up_half_width,
         "efficiency": row.efficiency,
+        "data_wait_percent": row.data_wait_percent,
         "metrics": {name: _estimate_json(value) for name, value in row.finals.items()},
         "runs": [
             {"job_id": run.job_id, "state": run.ending.state, "elapsed_s": run.elapsed_s, "reason": run.ending.reason}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gpucluster.following import jobs
+from gpucluster.following import data_wait, jobs
 from gpucluster.following.patience import Patience
 from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
@@ -38,6 +38,16 @@ class Run:
             return None
         begun, ended = (datetime.fromisoformat(result[key]) for key in ("started_at", "ended_at"))
         return (ended - begun).total_seconds()
+
+    @property
+    def data_wait_percent(self) -> float | None:
+        return data_wait.percent(self.ending.result)
+
+    @property
+    def feed(self) -> Mapping[str, Any]:
+        """What a run of `bench --feed` has measured; empty if it has not."""
+        found: Mapping[str, Any] = (not self.failed and self.ending.result.get("feed")) or {}
+        return found
 
     @property
     def nodes(self) -> list[str]:

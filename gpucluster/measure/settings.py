@@ -12,6 +12,13 @@ from gpucluster.job.spec import JobSpec
 
 SEED = "GPUCLUSTER_SEED"
 """The variable with the seed; `{seed}` in the command is replaced by it too."""
+FEED = "GPUCLUSTER_FEED"
+"""The variable that makes gpucluster_train.feed measure a part of the training, and then end the program:
+gpucluster_train/feed_trial.py."""
+FEED_TIME = "0:30:00"
+"""The time limit of such a run unless the job has one: a program without a Feed would train to its end."""
+PARTS = {"resident": "training alone", "loader": "loader alone", "real": "both"}
+"""The variable's values."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,8 @@ class Setting:
     launcher: str
     variant: Variant
     nodes: int
+    part: str = ""
+    """With `bench --feed`: what it measures, one of PARTS."""
 
     @property
     def way(self) -> str:
@@ -38,7 +47,8 @@ class Setting:
         return f"{self.launcher} {self.variant.name}".strip()
 
     def __str__(self) -> str:
-        return f"{self.way} on {self.nodes} node{'s' * (self.nodes > 1)}"
+        measured = f", {PARTS[self.part]}" if self.part else ""
+        return f"{self.way} on {self.nodes} node{'s' * (self.nodes > 1)}{measured}"
 
 
 def variant(text: str) -> Variant:
@@ -59,9 +69,11 @@ def variant(text: str) -> Variant:
     return Variant(text, tuple(options), tuple(env.items()))
 
 
-def settings(launchers: Sequence[str], variants: Sequence[Variant], nodes: Sequence[int]) -> list[Setting]:
-    """The plain command goes first; sizes change fastest."""
-    return [Setting(*each) for each in product(launchers, (PLAIN, *variants), sorted(nodes))]
+def settings(
+    launchers: Sequence[str], variants: Sequence[Variant], nodes: Sequence[int], parts: Sequence[str] = ("",)
+) -> list[Setting]:
+    """The plain command goes first; parts change fastest, then sizes."""
+    return [Setting(*each) for each in product(launchers, (PLAIN, *variants), sorted(nodes), parts)]
 
 
 def flags(given: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
@@ -75,8 +87,9 @@ def as_run(spec: JobSpec, setting: Setting, seed: int) -> JobSpec:
     """The completed spec with the variant and the seed."""
     name = f"{(spec.name or 'bench')[:40]}-{setting.launcher}-{setting.nodes}"
     command = tuple(word.replace("{seed}", str(seed)) for word in (*spec.command, *setting.variant.options))
-    env = {SEED: str(seed), **spec.env}
-    return spec.model_copy(update={"name": name, "command": command, "env": env})
+    env = {SEED: str(seed), **({FEED: setting.part} if setting.part else {}), **spec.env}
+    limit = {"time": spec.time or FEED_TIME} if setting.part else {}
+    return spec.model_copy(update={"name": name, "command": command, "env": env, **limit})
 
 
 def order(planned: Sequence[Setting], repeats: int) -> Iterator[Setting]:

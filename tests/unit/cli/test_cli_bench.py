@@ -40,6 +40,10 @@ metrics = {name: {"count": 3, "median": speed, "last": speed} for name in ("thro
 result = {"exit_code": int(failed), "started_at": "2026-11-21T12:00:00Z", "ended_at": "2026-11-21T12:01:00Z",
           "node_list": ["train-%d" % each for each in range(1, nodes + 1)], "failed_rank": 1 if failed else None,
           "failed_node": "train-1" if failed else None, "reason": "boom" if failed else None, "metrics": metrics}
+part = re.search(r"GPUCLUSTER_FEED=(\w+)", script)
+if part:
+    speeds = {"resident": 900, "loader": 300, "real": 290}
+    result["feed"] = {"mode": part[1], "unit": "samples", "per_s": speeds[part[1]]}
 (folder / "result.json").write_text(json.dumps(result))
 print(number)
 """
@@ -161,9 +165,26 @@ def test_dry_run_lists_the_runs(bench, tmp_path):
     assert not (tmp_path / "jobs").exists()
 
 
+def test_feed_measures_the_parts_of_the_training_once_on_one_node(bench, tmp_path):
+    code, out, err = bench("--feed", "--", "python", "train.py")
+    assert code == 0, err
+    ran = scripts(tmp_path)
+    parts = ("resident", "loader", "real")
+    assert [f"export GPUCLUSTER_FEED={part}\n" in text for part, text in zip(parts, ran, strict=True)] == [True] * 3
+    assert all("#SBATCH --nodes=1\n" in text and "#SBATCH --time=0:30:00\n" in text for text in ran)
+    assert "3/3 torchrun on 1 node, both: job 3" in err
+    speeds = "training alone 900 | loader alone 300 | both 290 samples/s"
+    assert out.startswith(f"torchrun on 1 node: {speeds}: the loader limits; decode on the GPUs")
+    (found,) = json.loads(out.splitlines()[-1])["settings"]
+    assert found["limit"] == "loader" and found["both_per_s"] == 290
+    code, out, _ = bench("--feed", "--nodes", "2,1", "--repeats", "2", "--dry-run", "--", "python", "train.py")
+    assert (code, len(out.splitlines())) == (0, 2 * 2 * 3)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (("--feed", "--plot", "a.svg"), "--plot: there is no plot of --feed"),
         (("--nodes", "1,9"), "--nodes: the partition train has at most 4 nodes, got 9"),
         (("--nodes", "0"), "must be numbers of nodes such as 1,2,4, got '0'"),
         (("--nodes", "one"), "must be numbers of nodes"),

@@ -18,7 +18,7 @@ from gpucluster.measure.settings import PLAIN, Setting, order, settings, variant
 NAMES = ["throughput", "accuracy"]
 
 
-def runs(nodes, speeds, launcher="torchrun", accuracies=None, kind=PLAIN, state="COMPLETED", seconds=60):
+def runs(nodes, speeds, launcher="torchrun", accuracies=None, kind=PLAIN, state="COMPLETED", seconds=60, wait=2.0):
     """One for each speed, on two ranks a node."""
     setting = Setting(launcher, kind, nodes)
     made = []
@@ -27,6 +27,7 @@ def runs(nodes, speeds, launcher="torchrun", accuracies=None, kind=PLAIN, state=
         result = {
             "started_at": "2026-11-21T12:00:00Z", "ended_at": f"2026-11-21T12:{seconds // 60:02d}:{seconds % 60:02d}Z",
             "node_list": [f"train-{each + 1}" for each in range(nodes)], "reason": None,
+            "data_wait": {"percent": wait},
             "metrics": {
                 "throughput": {"count": 5, "median": speed, "last": speed},
                 "accuracy": {"count": 1, "last": accuracy, "median": accuracy},
@@ -145,12 +146,35 @@ def test_a_sound_result_has_no_warnings():
             2,
             "torchrun on 2 nodes: 2 of 2 runs failed and are ignored; job 100 failed",
         ),
+        (
+            [*runs(1, [100, 101, 99]), *runs(2, [199, 198, 200], wait=38.4)],
+            2,
+            "torchrun on 2 nodes: its ranks waited 38 % of the time for data: the efficiency is that of the loader",
+        ),
+        (
+            [*runs(1, [100, 101, 99]), *runs(2, [180, 181, 179], wait=None)],
+            2,
+            "data wait is not measured, so an efficiency may be that of the loader; gpucluster_train.feed.Feed",
+        ),
         ([*runs(1, [None, None, None])], 1, "torchrun on 1 node: no line of the log matches throughput"),
         ([*runs(1, [1, 2, 3], accuracies=[None] * 3)], 1, "no line of the log matches accuracy"),
     ],
 )
 def test_a_weak_result_has_warnings(made, machines, said):
     assert [each for each in doubts(report(made, NAMES, machines)) if each.startswith(said) or said in each]
+
+
+def test_a_data_wait_that_the_program_prints_counts_as_the_one_that_is_counted():
+    made = [*runs(1, [100, 101, 99]), *runs(2, [180, 181, 179])]
+    for run in made:
+        del run.ending.result["data_wait"]
+        run.ending.result["metrics"]["data_wait"] = {"count": 9, "median": 40.0, "last": 38.0}
+    found = report(made, [*NAMES, "data_wait"])
+    assert found.metrics == ["accuracy"] and [row.data_wait_percent for row in found.rows] == [40.0, 40.0]
+
+
+def test_one_size_has_no_efficiency_to_doubt():
+    assert not any("data wait" in each for each in doubts(report(runs(1, [100, 101, 99], wait=None), NAMES)))
 
 
 def test_a_failed_run_does_not_count():
@@ -162,14 +186,26 @@ def test_a_failed_run_does_not_count():
 def test_the_table_and_the_json_say_the_same():
     found = report([*runs(1, [100, 102, 98]), *runs(2, [180, 181, 179])], NAMES, machines=2)
     assert table(found) == [
-        ["launcher", "variant", "nodes", "ranks", "runs", "throughput", "speed-up", "efficiency", "accuracy"],
-        ["torchrun", "-", "1", "2", "3", "100 ± 5", "1.00x", "100 %", "0.9 ± 0"],
-        ["torchrun", "-", "2", "4", "3", "180 ± 2.5", "1.80x ± 0.09", "90 %", "0.9 ± 0"],
+        [
+            "launcher",
+            "variant",
+            "nodes",
+            "ranks",
+            "runs",
+            "throughput",
+            "speed-up",
+            "efficiency",
+            "data wait",
+            "accuracy",
+        ],
+        ["torchrun", "-", "1", "2", "3", "100 ± 5", "1.00x", "100 %", "2 %", "0.9 ± 0"],
+        ["torchrun", "-", "2", "4", "3", "180 ± 2.5", "1.80x ± 0.09", "90 %", "2 %", "0.9 ± 0"],
     ]
     result = as_json(found, ["a doubt"])
     assert result["doubts"] == ["a doubt"]
     assert result["settings"][1]["throughput"]["values"] == [180, 181, 179]
     assert result["settings"][1]["efficiency"] == pytest.approx(0.9)
+    assert result["settings"][1]["data_wait_percent"] == 2.0
     assert result["settings"][1]["metrics"]["accuracy"]["mean"] == pytest.approx(0.9)
     assert [run["job_id"] for run in result["settings"][0]["runs"]] == ["100", "101", "102"]
 
