@@ -15,6 +15,7 @@ Form = Literal[
 ]
 Controller = Literal["gloo", "mpi"]
 Efa = Literal["auto", "required"]
+Binding = Literal["numa", "none"]
 Preflight = Literal["off", "quick", "full"]
 Resubmit = Literal["until-done"]
 
@@ -244,6 +245,10 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             meaning="CPUs of each rank. A CPU is one of the two threads of a core. With `exclusive: false` Slurm "
             "gives a job whole cores, so an odd number on a node is rounded up", default="an equal share",
             same_run="it decides how fast a rank is"),
+        Key("binding", form="choice", values=get_args(Binding),
+            help="numa: each rank uses the CPUs near its GPU; none: all of the job's.  [default: numa]",
+            meaning="`numa`: each rank runs on the CPUs near its GPU; `none`: on all of the job's, see "
+            "[launchers.md](launchers.md#cpus-of-a-rank)", default="`numa`", same_run="as cpus_per_task"),
         Key("constraint", flags="-C --constraint", metavar="FEATURES", help="Slurm features that the nodes must have.",
             sbatch="constraint", passed_on="workers", meaning="features that the nodes must have", default="none",
             same_run="as partition"),

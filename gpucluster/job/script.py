@@ -311,6 +311,8 @@ def _job_variables(request: SbatchRequest) -> Iterator[str]:
     yield f"export GPUCLUSTER_PREFLIGHT={spec.preflight}"
     if spec.hang_timeout:
         yield f"export {HANG_TIMEOUT}={seconds_of(spec.hang_timeout)}"
+    if spec.binding == "none":
+        yield "export GPUCLUSTER_BINDING=none"
     if spec.output:
         yield f"export GPUCLUSTER_OUTPUT={shlex.quote(spec.output)}"
     if launcher.roles:
@@ -344,6 +346,9 @@ def _program_variables(request: SbatchRequest) -> Iterator[str]:
     """Variables for the ranks' programs: the job's own come after the cluster's."""
     spec, ram = request.spec, request.ram
     yield "export OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1"
+    if request.launcher.slurm_starts_ranks and spec.gpus_per_node and spec.exclusive and spec.binding == "numa":
+        yield "# srun does not divide the CPUs in an order of its own: each rank takes those near its GPU"
+        yield "export SLURM_CPU_BIND=none"
     if region := request.role_region:
         yield ("# the jobs' role: AWS's SDKs get its credentials from their node if the job has none of its own")
         yield f"export AWS_CONTAINER_CREDENTIALS_FULL_URI={JOB_CREDENTIALS_URL}"

@@ -332,6 +332,7 @@ class JobSpec(BaseModel):
     qos: SlurmName | None = None
     mem: Memory | None = None
     cpus_per_task: Count | None = None
+    binding: job_keys.Binding = "numa"
     constraint: SlurmNames | None = None
     reservation: SlurmNames | None = None
     dependency: Dependency | None = None

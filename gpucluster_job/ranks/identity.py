@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpucluster_job import library, ourselves
 from gpucluster_job.exports import assignments
 from gpucluster_job.node import NODE_VARIABLES, scratch_folder
+from gpucluster_job.ranks import cpus
 
 
 class Refused(RuntimeError):
@@ -98,8 +99,12 @@ def prepare(identity: Identity) -> dict[str, str]:
     if identity.reads_data and os.path.isdir(f"{ourselves.folder()}/channels"):
         environ.update(lists_of_shards())
     report_network(identity.label)
+    environ.update(cpus.variables(environ, is_rank=identity.is_rank))
     own = [pair for name in ("env.sh", "secrets.sh") for pair in assignments(f"{ourselves.folder()}/{name}")]
-    return {**environ, **dict(own)}
+    environment = {**environ, **dict(own)}
+    if identity.is_rank:
+        cpus.bind(environment)
+    return environment
 
 
 def use_own_interface(node: str) -> None:

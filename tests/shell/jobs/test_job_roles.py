@@ -220,6 +220,9 @@ def test_tensorflow_gets_the_addresses_of_all_processes(tmp_path):
     }  # fmt: skip
     assert [seen[f"{i}"][1]["CUDA_VISIBLE_DEVICES"] for i in range(4)] == ["0,1", "2,3", "0,1", "2,3"]
     assert seen["chief"][1]["CUDA_VISIBLE_DEVICES"] == seen["server-0"][1]["CUDA_VISIBLE_DEVICES"] == ""
+    threads = {name: environment["OMP_NUM_THREADS"] for name, (_, environment, _) in seen.items()}
+    on_servers = str(len(os.sched_getaffinity(0)))  # each has its node to itself; the workers have GPUs
+    assert threads == dict.fromkeys("0123", "1") | {"chief": "1", "server-0": on_servers, "server-1": on_servers}
     assert all(arguments == ["7", "a b"] for _, _, arguments in seen.values())
 
 

@@ -67,6 +67,7 @@ def test_arguments_and_environment_arrive_byte_for_byte(tmp_path, launcher):
             "4",
             "1",
         )
+        assert environment["CPUS_PER_RANK"] == str(max(1, len(os.sched_getaffinity(0)) // 2))
         assert environment["GLOO_SOCKET_IFNAME"] == "ens5"
         assert environment["MASTER_ADDR"] == "10.0.0.1"
         slurms = {"PROCID": rank, "LOCALID": rank % 2, "NODEID": rank // 2, "NTASKS": 4, "NPROCS": 4}

@@ -57,6 +57,7 @@ JOBS = {
         "channels": {"train": {"source": "/fsx/train"}, "val": {"source": "/home/ubuntu/val", "mode": "copy"}},
     },
     "shared-nodes": {"launcher": "srun", "gpus_per_node": 1, "exclusive": False, "nodes": 2},
+    "unbound": {"launcher": "srun", "binding": "none"},
     "cpu-only": {"launcher": "srun", "partition": "ps", "ntasks_per_node": 4},
     "everything": {
         "launcher": "torchrun", "partition": "big", "nodes": 8, "efa": "required", "requeue": False, "name": "big-one",
