@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from webdataset import tariterators
 
+from gpucluster.data.records import FORMATS, Record
 from gpucluster_train import tars
 from gpucluster_train.channels import ChannelError
 
@@ -97,3 +98,107 @@ def test_a_shard_whose_files_have_no_suffix_is_refused() -> None:
 
 def test_an_empty_shard_has_no_samples() -> None:
     assert list(tars.samples(tar([]), "x.tar")) == []
+
+
+class Pipe(io.RawIOBase):
+    """Cannot seek, and gives as little as a socket may."""
+
+    def __init__(self, content: bytes, most: int) -> None:
+        self._content, self._most = io.BytesIO(content), most
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._content.readinto(memoryview(buffer)[: self._most])
+
+
+LONG = "folder/" * 20 + "1.jpg"
+KINDS = st.sampled_from([tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+ENTRIES = st.lists(
+    st.tuples(
+        st.sampled_from(["1.jpg", "1.cls", "2.jpg", "2.json", "é.jpg", LONG, "a/", "./a/3.jpg", "b/" * 60 + "4.jpg"]),
+        st.binary(max_size=1200),
+        st.sampled_from([0, 1.5]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def mixed(entries: Sequence[tuple[str, bytes, float]], kind: int) -> bytes:
+    """A fraction of a second makes a PAX header, as a long name does."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=kind) as archive:
+        for name, content, changed in entries:
+            entry = tarfile.TarInfo(name.rstrip("/"))
+            entry.mtime = changed
+            if name.endswith("/"):
+                entry.type = tarfile.DIRTYPE
+                archive.addfile(entry)
+                continue
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def read(content: bytes, first: int = 0, most: int = 0) -> list[dict[str, Any]] | str:
+    stream = Pipe(content, most) if most else io.BytesIO(content)
+    try:
+        return list(tars.samples(stream, "x.tar", first))  # type: ignore[arg-type]
+    except ChannelError as error:
+        return str(error)
+
+
+@settings(max_examples=200, deadline=None)
+@given(ENTRIES, KINDS, st.integers(0, 5), st.integers(1, 700))
+def test_plain_files_are_read_as_tarfile_reads_them(entries, kind, first, most):
+    content = mixed(entries, kind)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tars, "_plain", lambda header: None)  # tarfile reads everything
+        expected = read(content)
+    assert read(content) == read(content, most=most) == expected
+    if not isinstance(expected, str):
+        assert read(content, first) == read(content, first, most) == expected[first:]
+
+
+@settings(max_examples=200, deadline=None)
+@given(ENTRIES, KINDS, st.data())
+def test_a_damaged_header_loses_no_file_silently(entries, kind, data):
+    """tarfile alone takes a damaged header for the end of the file, unless it is the first one."""
+    named = [(f"{number}.jpg", content, changed) for number, (_, content, changed) in enumerate(entries)]
+    content = mixed(named, kind)
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        header = data.draw(st.sampled_from([member.offset_data - 512 for member in archive]))
+    at = header + data.draw(st.integers(0, 499))
+    changed = content[:at] + bytes([content[at] ^ (1 << data.draw(st.integers(0, 6)))]) + content[at + 1 :]
+    found = read(changed)
+    assert isinstance(found, str) or found == read(content), "checksum fields have bytes without a meaning"
+    if isinstance(found, str):
+        assert found.startswith("x.tar: is truncated or not a tar file (")
+
+
+def test_our_own_shards_need_no_tarfile(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = (Record(number, "a.jpg", number % 7, b"J" * number) for number in range(600))
+    content = b"".join(map(FORMATS["tar"].encode, records)) + FORMATS["tar"].end
+    monkeypatch.setattr(tars.tarfile, "open", None)
+    found = read(content, most=1000)
+    assert [(each["__key__"], each["jpg"], each["cls"]) for each in found] == [
+        (f"{number:09d}", b"J" * number, b"%d" % (number % 7)) for number in range(600)
+    ]
+    assert read(content, first=599) == found[599:]
+
+
+def test_samples_are_passed_over_without_reading_them() -> None:
+    class File(io.BytesIO):
+        bytes_read = 0
+
+        def read(self, size: int | None = -1) -> bytes:
+            data = super().read(size)
+            self.bytes_read += len(data)
+            return data
+
+    files = [(f"{number}.{suffix}", b"x" * 10_000) for number in range(20) for suffix in ("jpg", "json")]
+    file = File(tar(files).getvalue())
+    assert len(list(tars.samples(file, "x.tar", 18))) == 2
+    assert file.bytes_read < 100_000
