@@ -34,6 +34,10 @@ class World:
         """This rank's part of `count` samples: every size-th, equally many on all ranks. A remainder is dropped."""
         return range(self.rank, count - count % self.size, self.size)
 
+    def part(self, count: int) -> range:
+        """The same with the remainder: together the ranks have each sample once, and some ranks one more than others."""
+        return range(self.rank, count, self.size)
+
 
 def world(environment: Mapping[str, str] | None = None) -> World:
     """From the environment (default: this process's). A program started on its own is rank 0 of 1.
@@ -57,3 +61,16 @@ def _numbers(variables: Mapping[str, str], names: tuple[str, ...]) -> Iterator[i
             yield int(variables[name])
         except ValueError:
             raise ValueError(f"{name} must be a whole number, got {variables[name]!r}") from None
+
+
+_RANKS_ON_NODE = ("LOCAL_WORLD_SIZE", "HOROVOD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "RANKS_PER_NODE")
+
+
+def cpus(environment: Mapping[str, str], usable: int) -> int:
+    """This rank's share of its node's CPUs. `usable`: those that the process may run on.
+
+    A rank that is bound to the CPUs near its GPU shares them with others: its part of all CPUs of the job counts.
+    """
+    ranks = next((int(environment[name]) for name in _RANKS_ON_NODE if environment.get(name)), 1)
+    of_job = int(environment.get("SLURM_CPUS_ON_NODE") or usable)
+    return max(1, min(usable, of_job // ranks))

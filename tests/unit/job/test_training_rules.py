@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpucluster_train import RULES, Schedule, World, batches, scaled, world
+from gpucluster_train.world import cpus
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -152,6 +153,34 @@ def test_ranks_share_samples_evenly_and_none_twice(count: int, size: int) -> Non
     shares = [World(rank, size).share(count) for rank in range(size)]
     assert {len(share) for share in shares} == {count // size}
     assert sorted(index for share in shares for index in share) == list(range(count - count % size))
+
+
+@given(st.integers(0, 50_000), st.integers(1, 64))
+def test_parts_for_validation_have_every_sample_once(count: int, size: int) -> None:
+    parts = [World(rank, size).part(count) for rank in range(size)]
+    assert sorted(index for part in parts for index in part) == list(range(count))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_64_ranks_validate_with_all_of_imagenet() -> None:
+    assert sum(len(World(rank, 64).part(50_000)) for rank in range(64)) == 50_000
+    assert sum(len(World(rank, 64).share(50_000)) for rank in range(64)) == 49_984  # of equal parts
+
+
+@pytest.mark.parametrize(
+    ("environment", "usable", "expected"),
+    [
+        ({}, 16, 16),
+        ({"LOCAL_WORLD_SIZE": "8", "SLURM_CPUS_ON_NODE": "96"}, 96, 12),  # p4d, torchrun
+        ({"LOCAL_WORLD_SIZE": "8", "SLURM_CPUS_ON_NODE": "96"}, 48, 12),  # bound to the socket of its GPU
+        ({"OMPI_COMM_WORLD_LOCAL_SIZE": "8", "SLURM_CPUS_ON_NODE": "192"}, 24, 24),  # p5, a task for each rank
+        ({"HOROVOD_LOCAL_SIZE": "4"}, 64, 16),  # without Slurm
+        ({"RANKS_PER_NODE": "1", "SLURM_CPUS_ON_NODE": "64"}, 64, 64),
+        ({"LOCAL_WORLD_SIZE": "8"}, 4, 1),
+    ],
+)
+def test_a_rank_has_its_share_of_the_cpus(environment: dict[str, str], usable: int, expected: int) -> None:
+    assert cpus(environment, usable) == expected
 
 
 def test_importing_it_takes_the_standard_library_alone() -> None:
