@@ -70,7 +70,7 @@ def test_launch_killed_before_its_nodes_have_names(row: Row) -> None:
     row.fault_add("throttle", "--action", "CreateTags")
     row.begins()
     began = time.time()
-    job = row.submit(*ALONE, f"--sbatch-args=--nodelist={node}", "--", "echo", "the answer is 5050")
+    job = row.submit(*ALONE, f"--sbatch-args=--nodelist={node}", "--", "echo", "the answer is 5050", follow=True)
     wait_for("the launch", lambda: row.bed.launched_since(began), 60, 0.1)
     row.kills("gpucluster-power")
     row.clear()
