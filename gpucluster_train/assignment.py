@@ -1,4 +1,5 @@
-"""Distributes shards over ranks. Pure: the same list, seed and number of parts give the same parts everywhere.
+"""Distributes shards, and the samples in them, over ranks. Pure: the same list, seed and number of parts give the same
+parts everywhere.
 
 Nothing here depends on the order of the list, on the machine or on Python's release: the order of an epoch is that of
 digests of (seed, epoch, name).
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -68,3 +69,54 @@ def samples_of(shards: Iterable[Shard]) -> int | None:
             return None
         total += shard.samples
     return total
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A shard's samples from number `first` up to `stop`, every `step`-th; or to its end."""
+
+    shard: Shard
+    first: int = 0
+    stop: int | None = None
+    step: int = 1
+
+    @property
+    def end(self) -> int | None:
+        """None if the number of the shard's samples is unknown."""
+        return self.shard.samples if self.stop is None else self.stop
+
+
+def cut(pieces: Sequence[Piece], number: int, count: int) -> list[Piece]:
+    """The part `number` of `count` disjoint parts that together are all samples.
+
+    If the shards' numbers of samples are known, parts differ by at most one sample. Otherwise they are whole shards; or
+    every `count`-th sample, if there are fewer shards than parts.
+    """
+    if (total := count_of(pieces)) is not None:
+        return between(pieces, total * number // count, total * (number + 1) // count)
+    if len(pieces) >= count:
+        return list(pieces[number::count])
+    return [replace(each, first=each.first + number * each.step, step=each.step * count) for each in pieces]
+
+
+def count_of(pieces: Iterable[Piece]) -> int | None:
+    """Samples in them; None if a shard's number is unknown."""
+    total = 0
+    for piece in pieces:
+        if (end := piece.end) is None:
+            return None
+        total += len(range(piece.first, end, piece.step))
+    return total
+
+
+def between(pieces: Iterable[Piece], begin: int, end: int) -> list[Piece]:
+    """Samples number `begin` up to `end` of pieces in a row. Their shards' numbers of samples are known."""
+    found: list[Piece] = []
+    before = 0
+    for piece in pieces:
+        held = range(piece.first, piece.end or 0, piece.step)
+        own = held[max(0, begin - before) : max(0, end - before)]
+        if own:
+            found.append(replace(piece, first=own.start, stop=own.stop))
+        before += len(held)
+    return found

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpucluster_train.assignment import Shard, parts, samples_of, shuffled
+from gpucluster_train.assignment import Piece, Shard, between, cut, parts, samples_of, shuffled
 from gpucluster_train.world import World, world
 
 INDEX = "index.json"
@@ -95,6 +95,28 @@ class Channel:
             raise ValueError(f"ranks of a world of {size} are 0 to {size - 1}, got {rank}")
         return parts(self.every, size, seed=self.seed, epoch=epoch)[rank]
 
+    def pieces(
+        self, epoch: int = 0, *, rank: int | None = None, size: int | None = None, exact: bool = False
+    ) -> list[Piece]:
+        """This rank's samples in this epoch, in reading order: those of its shards, or with by-node its part of the
+        node's. Equally many on all ranks if the shards' numbers of samples are known; `exact`: without leaving out any.
+        """
+        pieces = [Piece(shard) for shard in self.part(epoch, rank=rank, size=size)]
+        if self.shard == "by-node":
+            local, count = self.world.local_rank, self._ranks_per_node
+            if local >= count:
+                raise ChannelError(
+                    f"channel {self.name}: this is rank {local} of its node, but a node has {count} "
+                    f"rank{'s' * (count > 1)}, counted over the job's {len(self.nodes)} nodes: choose shard: by-rank"
+                )
+            pieces = cut(pieces, local, count)
+        each = None if exact else self.samples_each(epoch, size=size)
+        return pieces if each is None else between(pieces, 0, each)
+
+    @property
+    def _ranks_per_node(self) -> int:
+        return max(1, self.world.size // max(1, len(self.nodes)))
+
     def samples_each(self, epoch: int = 0, *, size: int | None = None) -> int | None:
         """The minimum number of samples of a rank. If all ranks stop there, none waits for another. None if unknown.
 
@@ -103,7 +125,7 @@ class Channel:
         if self.shard == "none":
             return samples_of(self.every)
         if self.shard == "by-node":
-            shared = self.node_parts(epoch), max(1, self.world.size // max(1, len(self.nodes)))
+            shared = self.node_parts(epoch), self._ranks_per_node
         else:
             shared = parts(self.every, size or self.world.size, seed=self.seed, epoch=epoch), 1
         counts = [samples_of(part) for part in shared[0]]

@@ -9,14 +9,20 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import IO, TypeVar
+from random import Random
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from gpucluster_train import tars
+from gpucluster_train.assignment import Piece, cut
 from gpucluster_train.channels import S3, Channel, ChannelError
 
 Item = TypeVar("Item")
+if TYPE_CHECKING:
+    Opening = Callable[[str], AbstractContextManager[IO[bytes]]]
+    """Opens a shard to be read once, from start to end."""
 
 
 @contextmanager
@@ -69,10 +75,72 @@ def _reader(uri: str) -> tuple[list[str], dict[str, str]]:
 
 
 def samples(
-    channel: Channel, epoch: int = 0, *, rank: int | None = None, size: int | None = None
+    channel: Channel,
+    epoch: int = 0,
+    *,
+    rank: int | None = None,
+    size: int | None = None,
+    shuffle: int = 0,
+    seed: int = 0,
+    exact: bool = True,
+    worker: int = 0,
+    workers: int = 1,
+    opening: Callable[[list[str]], Opening] | None = None,
 ) -> Iterator[tars.Sample]:
-    """Samples of this rank's tar shards, one after another. Raises ChannelError."""
-    return of_places(channel.shards(epoch, rank=rank, size=size), tars.samples)
+    """This rank's samples of a channel of tar shards, in the epoch's order of shards.
+
+    `shuffle`: how many samples to keep in memory and draw from. `exact=False`: equally many on all ranks, as
+    `Channel.samples_each` has them. A process that reads with others for the same rank is `worker` of `workers`.
+    `opening`: from all places in reading order, what opens each.
+
+    Raises ChannelError.
+    """
+    pieces = cut(channel.pieces(epoch, rank=rank, size=size, exact=exact), worker, workers)
+    places = [channel.place_of(piece.shard) for piece in pieces]
+    number = channel.world.rank if rank is None else rank
+    chance = Random(f"{channel.seed} {seed} {epoch} {number} {worker}")
+    return shuffled(_of_pieces(pieces, places, opening(places) if opening else opened), shuffle, chance)
+
+
+def shuffled(items: Iterable[Item], size: int, chance: Random) -> Iterator[Item]:
+    """In an order drawn from `size` items at a time; from at most one, the same order. It begins when an eighth of them
+    is there, and then reads two for each that it gives, so that an epoch does not begin with a wait for all."""
+    source = iter(items)
+    held: list[Item] = []
+    for item in source:
+        held.append(item)
+        if len(held) < size:
+            held.extend(islice(source, 1))
+        if len(held) > size // 8:
+            yield _drawn(held, chance)
+    while held:
+        yield _drawn(held, chance)
+
+
+def _drawn(held: list[Item], chance: Random) -> Item:
+    number = int(chance.random() * len(held))
+    held[number], held[-1] = held[-1], held[number]
+    return held.pop()
+
+
+def _of_pieces(pieces: list[Piece], places: list[str], opening: Opening) -> Iterator[tars.Sample]:
+    for piece, place in zip(pieces, places):
+        with opening(place) as stream:
+            yield from _of_piece(piece, tars.samples(stream, place, piece.first), place)
+
+
+def _of_piece(piece: Piece, found: Iterator[tars.Sample], place: str) -> Iterator[tars.Sample]:
+    """Reads up to the end of the shard if the piece goes that far, so that a shard with other samples is noticed."""
+    listed, count = piece.shard.samples, piece.first
+    for count, sample in enumerate(found, piece.first + 1):
+        if piece.stop is None or count <= piece.stop:
+            if (count - 1 - piece.first) % piece.step == 0:
+                yield sample
+            if count == piece.stop != listed:
+                return
+    if listed is not None and count != listed:
+        than = f"{'more' if count > listed else 'fewer'} samples than the {listed} of its manifest.json"
+        raise ChannelError(f"{place}: has {than}: copy the data set again, or pack it again with gpucluster data shard")
 
 
 def of_places(places: Iterable[str], parse: Callable[[IO[bytes], str], Iterable[Item]]) -> Iterator[Item]:

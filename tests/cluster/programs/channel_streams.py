@@ -16,8 +16,13 @@ train = gpucluster_train.channel("train")
 assert train.shards()[0].startswith("s3://"), train.shards()
 assert torch_samples.connector(), importlib.import_module("s3torchconnector")
 images = torch_samples.Samples("train", 0, lambda sample: sample["jpg"].decode())
-by_torch = sorted(DataLoader(images, batch_size=None, num_workers=2))
-assert by_torch == sorted(sample["jpg"].decode() for sample in streams.samples(train)), "two ways to the same samples"
+loader = DataLoader(images, batch_size=None, num_workers=2, persistent_workers=True)
+by_torch = list(loader)
+assert len(by_torch) == len(images) == train.samples_each(), "every rank has as many"
+assert sorted(by_torch) == sorted(sample["jpg"].decode() for sample in streams.samples(train)), "the same samples"
+images.set_epoch(1)
+of_next = [sample["jpg"].decode() for sample in streams.samples(train, 1)]
+assert sorted(loader) == sorted(of_next) != sorted(by_torch), "workers that live on read the next epoch"
 for image in by_torch:
     print("streamed", image, flush=True)
 for folder in Path(os.environ["GPUCLUSTER_CHANNEL_VAL"]).read_text(encoding="utf-8").split():

@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpucluster_train.assignment import Shard, parts, samples_of, shuffled
-from gpucluster_train.channels import Channel
+from gpucluster_train.assignment import Piece, Shard, cut, parts, samples_of, shuffled
+from gpucluster_train.channels import Channel, ChannelError
 from gpucluster_train.world import World
 
 COUNTS = st.integers(1, 500)
@@ -126,3 +127,88 @@ def test_the_package_needs_nothing_but_python():
     program = "import sys, gpucluster_train.channels, gpucluster_train.streams; print('boto3' in sys.modules)"
     done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+NODES = st.integers(1, 4)
+LOCAL = st.integers(1, 4)
+
+
+def ranks_of(shards: list[Shard], nodes: int, local: int, **given) -> list[Channel]:
+    """The same channel as each rank has it."""
+    names = tuple(f"train-{number + 1}" for number in range(nodes))
+    fields = {"shard": "by-rank", "mode": "mount", "unpack": "none"} | given
+    return [
+        Channel(
+            "train", "/fsx/train", seed="7", nodes=names, every=tuple(shards),
+            world=World(rank, nodes * local, rank % local), node=names[rank // local], **fields,
+        )
+        for rank in range(nodes * local)
+    ]  # fmt: skip
+
+
+def names_in(pieces: list[Piece], held: int = 1000) -> list[tuple[str, int]]:
+    """Every sample; `held`: how many a shard has whose number is unknown."""
+    return [
+        (piece.shard.name, number)
+        for piece in pieces
+        for number in range(piece.first, held if piece.end is None else piece.end, piece.step)
+    ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(1, 40),
+    st.lists(st.integers(0, 60), min_size=1),
+    NODES,
+    LOCAL,
+    st.integers(1, 5),
+    st.sampled_from(["by-rank", "by-node"]),
+    st.sampled_from(["mount", "copy"]),
+)
+def test_every_sample_is_read_once_or_all_ranks_read_equally_many(count, samples, nodes, local, workers, shard, mode):
+    shards = shards_of(count, samples)
+    ranks = ranks_of(shards, nodes, local, shard=shard, mode=mode)
+    every = sorted((each.name, number) for each in shards for number in range(each.samples))
+    for epoch in range(2):
+        exact = [names_in(rank.pieces(epoch, exact=True)) for rank in ranks]
+        assert sorted(name for own in exact for name in own) == every
+        each = ranks[0].samples_each(epoch)
+        for rank, whole in zip(ranks, exact, strict=True):
+            equal = rank.pieces(epoch)
+            assert names_in(equal) == whole[:each] and len(whole) >= each
+            of_workers = [names_in(cut(equal, worker, workers)) for worker in range(workers)]
+            assert [name for own in of_workers for name in own] == names_in(equal)
+            assert max(map(len, of_workers)) - min(map(len, of_workers)) <= 1
+        if shard == "by-node":
+            sizes = [len(own) for own in exact]
+            for node in range(nodes):
+                on_node = sizes[node * local : (node + 1) * local]
+                assert max(on_node) - min(on_node) <= 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 20), NODES, LOCAL, st.integers(1, 5))
+def test_shards_of_unknown_size_are_read_once_too(count, nodes, local, workers):
+    shards = shards_of(max(count, nodes), [None])
+    ranks = ranks_of(shards, nodes, local, shard="by-node")
+    read = [
+        name
+        for rank in ranks
+        for worker in range(workers)
+        for name in names_in(cut(rank.pieces(0), worker, workers), held=37)
+    ]
+    assert sorted(read) == sorted((each.name, number) for each in shards for number in range(37))
+
+
+def test_a_validation_set_counts_each_picture_once_on_64_ranks():
+    """ImageNet's, in 50 shards: too few for 64 ranks, but not for 8 nodes."""
+    shards = shards_of(50, [1000])
+    ranks = ranks_of(shards, 8, 8, shard="by-node")
+    read = [name for rank in ranks for name in names_in(rank.pieces(0, exact=True))]
+    assert len(read) == len(set(read)) == 50_000
+
+
+def test_a_rank_outside_its_node_gets_no_data():
+    odd = replace(ranks_of(shards_of(4, [5]), 2, 2, shard="by-node")[0], world=World(3, 4, 3))
+    with pytest.raises(ChannelError, match="channel train: this is rank 3 of its node, but a node has 2 ranks"):
+        odd.pieces(0)
