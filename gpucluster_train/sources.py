@@ -21,7 +21,7 @@ MANIFEST = "manifest.json"
 UNFINISHED = ".unfinished/plan.json"
 """Exists beside the shards until all of them and their manifest are complete."""
 OF_MANIFEST = {MANIFEST, "samples.jsonl"}
-RECORDS, RECORDS_INDEX = ".rec", ".idx"
+WITH_INDEX, INDEX_SUFFIX = (".rec", ".tar"), ".idx"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _plain_shards(files: list[Found]) -> list[Shard]:
 
 def _with_indices(shards: list[Shard]) -> list[Shard]:
     names = {shard.name for shard in shards}
-    indices = {name: _index_of(name) for name in names if name.endswith(RECORDS) and _index_of(name) in names}
+    indices = {name: _index_of(name) for name in names if name.endswith(WITH_INDEX) and _index_of(name) in names}
     taken = set(indices.values())
     return [
         replace(shard, beside=(indices[shard.name],)) if shard.name in indices else shard
@@ -103,7 +103,8 @@ def _with_indices(shards: list[Shard]) -> list[Shard]:
 
 
 def _index_of(records: str) -> str:
-    return f"{records[: -len(RECORDS)]}{RECORDS_INDEX}"
+    """MXNet's and DALI's indices have the name of their shard."""
+    return f"{records[: -len(WITH_INDEX[0])]}{INDEX_SUFFIX}"
 
 
 def _manifest(source: Source, by_name: Mapping[str, Found], notes: list[str]) -> list[Shard] | None:
@@ -147,7 +148,7 @@ def _listed_shards(uri: str, listed: list[Shard], by_name: Mapping[str, Found], 
                 f"it is {'truncated' if size < shard.size_bytes else 'another file'}; copy it again"
             )
     known = {shard.name for shard in listed}
-    indices = {_index_of(name) for name in known if name.endswith(RECORDS)}
+    indices = {_index_of(name) for name in known if name.endswith(WITH_INDEX)}
     others = [name for name in by_name if _is_data(name) and name not in known | indices | OF_MANIFEST]
     if others:
         notes.append(f"{len(others)} files of {uri} are not in its {MANIFEST} and are ignored, first {min(others)}")

@@ -65,20 +65,22 @@ Flag = Callable[[], bool]
 def pack(source: str, target: str, made: Plan, number: int, stopped: Flag) -> Shard | list[Bad]:
     """The shard `number`, or all its bad files. Raises GpuClusterError, Stopped."""
     where = location(target)
-    bad = list[Bad]()
+    bad, line = list[Bad](), made.kind.index
     with _Growing(where, made.shard(number)) as shard, _Growing(where, made.index(number)) as index:
+        if line:
+            index.add(made.kind.index_begin(made.counts[number]))
         for record, encoded in _encoded(location(source), where, made, number, bad):
             if stopped():
                 raise Stopped
             if bad:
                 continue
-            if made.kind.index_suffix:
-                index.add(b"%d\t%d\n" % (record.number, shard.bytes))
+            if line:
+                index.add(line(record, shard.bytes))
             shard.add(encoded)
         if bad:
             return bad
         shard.add(made.kind.end)
-        beside = index.finish() if made.kind.index_suffix else None
+        beside = index.finish() if line else None
         whole = shard.finish()
     found = Shard(whole.name, whole.bytes, whole.sha256, made.counts[number], beside)
     where.write(f"{DONE}/{found.name}.json", found.text().encode())

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any
 
 from gpucluster.data.locations import UNFINISHED, Location
-from gpucluster.data.records import FORMATS, Format
+from gpucluster.data.records import FORMATS, INDEX_SUFFIX, Format
 from gpucluster.data.source import Sample
 from gpucluster.errors import DataError, UsageError
 
@@ -59,7 +59,7 @@ class Plan:
 
     def index(self, number: int) -> str:
         """The name of its index; the shard's own name if the format has no index."""
-        return f"{self.name}-{number:06d}{self.kind.index_suffix or self.kind.suffix}"
+        return f"{self.name}-{number:06d}{INDEX_SUFFIX if self.kind.index else self.kind.suffix}"
 
     def first(self, number: int) -> int:
         """The number in the data set of the shard's first sample."""

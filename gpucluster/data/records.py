@@ -56,19 +56,45 @@ class Format:
     count: Callable[[BinaryIO], int]
     """Records of a shard. Raises ValueError if it is incomplete."""
     end: bytes = b""
-    index_suffix: str = ""
-    """The path of a file beside the shard with lines of record number and offset."""
+    index: Callable[[Record, int], bytes] | None = None
+    """The line of a record, and its place in the shard, in a file beside it."""
+    index_begin: Callable[[int], bytes] = lambda count: b""
+    """What that file begins with, for so many records."""
     needs_labels: bool = False
+
+
+INDEX_SUFFIX = ".idx"
 
 
 def tar(record: Record) -> bytes:
     """KEY.jpg and, if there is a label, KEY.cls, as in webdataset."""
-    parts = [_member(f"{record.key}.{record.extension}", record.content)]
-    if record.label is not None:
-        if record.extension == LABEL:
-            raise ValueError(f"its suffix .{LABEL} is that of labels: rename it, or list the files without labels")
-        parts.append(_member(f"{record.key}.{LABEL}", b"%d" % record.label))
-    return b"".join(parts)
+    if record.label is not None and record.extension == LABEL:
+        raise ValueError(f"its suffix .{LABEL} is that of labels: rename it, or list the files without labels")
+    return b"".join(_member(f"{record.key}.{extension}", content) for extension, content in _parts(record))
+
+
+def _parts(record: Record) -> list[tuple[str, bytes]]:
+    label = [] if record.label is None else [(LABEL, b"%d" % record.label)]
+    return [(record.extension, record.content), *label]
+
+
+def _dali_begin(count: int) -> bytes:
+    """DALI's index of a tar file, without which it reads the whole file first (index_file_version and create_index in
+    its wds2idx.py, version 2.4)."""
+    return b"v1.2 %d\n" % count
+
+
+def _dali_line(record: Record, offset: int) -> bytes:
+    """For each file its extension, the place and length of its content, and its name."""
+    found = []
+    for extension, content in _parts(record):
+        found.append(f"{extension} {offset + BLOCK} {len(content)} {record.key}.{extension}")
+        offset += BLOCK + len(content) + -len(content) % BLOCK
+    return f"{' '.join(found)}\n".encode()
+
+
+def _mxnet_line(record: Record, offset: int) -> bytes:
+    return b"%d\t%d\n" % (record.number, offset)
 
 
 def _member(name: str, content: bytes) -> bytes:
@@ -212,8 +238,8 @@ def _skip(file: BinaryIO, size: int) -> None:
 FORMATS = {
     each.name: each
     for each in (
-        Format("tar", ".tar", tar, _count_tar, end=bytes(2 * BLOCK)),
+        Format("tar", ".tar", tar, _count_tar, bytes(2 * BLOCK), _dali_line, _dali_begin),
         Format("tfrecord", ".tfrecord", tfrecord, _count_tfrecord),
-        Format("recordio", ".rec", recordio, _count_recordio, index_suffix=".idx", needs_labels=True),
+        Format("recordio", ".rec", recordio, _count_recordio, index=_mxnet_line, needs_labels=True),
     )
 }

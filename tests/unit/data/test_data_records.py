@@ -63,6 +63,26 @@ def test_tfrecord_is_what_tensorflow_writes() -> None:
     assert hashlib.sha256(ours).hexdigest() == TENSORFLOW_SHA256
 
 
+# DALI 2.4.0: wds2idx.IndexCreator(…).create_index() of a tar file with these
+DALI_SAMPLES = [("a/x.JPEG", 3, 513), ("y.png", 12, 1), ("z.seg.jpg", 0, 512)]
+DALI_INDEX = """\
+v1.2 3
+jpg 512 513 000000007.jpg cls 2048 1 000000007.cls
+png 3072 1 000000008.png cls 4096 2 000000008.cls
+jpg 5120 512 000000009.jpg cls 6144 1 000000009.cls
+"""
+
+
+def test_the_index_of_a_tar_file_is_what_dali_writes() -> None:
+    kind, index, offset = FORMATS["tar"], b"", 0
+    assert kind.index
+    for number, (name, label, size) in enumerate(DALI_SAMPLES, start=7):
+        record = Record(number, name, label, bytes(size))
+        index += kind.index(record, offset)
+        offset += len(kind.encode(record))
+    assert (kind.index_begin(3) + index).decode() == DALI_INDEX
+
+
 def test_pythons_reader_accepts_our_tar_files() -> None:
     records = [Record(0, "a/b.JPEG", 7, b"x" * 513), Record(1, "a/c.d.png", None, b""), Record(2, "noise", 0, b"y")]
     with tarfile.open(fileobj=io.BytesIO(b"".join(map(tar, records)) + FORMATS["tar"].end)) as read:
