@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
+import warnings
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
@@ -44,24 +47,35 @@ def own_device(world: World) -> torch.device:
     return torch.device("cuda", number)
 
 
+_NEWER = "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters
+_OWN_BUFFERS: dict[str, Any] = {"forward_sync_buffers" if _NEWER else "broadcast_buffers": False}
+"""torch 2.13 warns of the older name."""
+
+
 class Ddp:
     """torch.distributed, over NCCL, Gloo, or SMDDP if that is the launcher."""
 
-    def __init__(self, world: World, device: torch.device) -> None:
-        self.world, self.device = world, device
+    def __init__(self, world: World, device: torch.device, compress: bool = False) -> None:
+        self.world, self.device, self._compress = world, device, compress
 
     @classmethod
-    def run(cls, train: Callable[[Ranks], Result], world: World) -> Result:
+    def run(cls, train: Callable[[Ranks], Result], world: World, *, compress: bool = False) -> Result:
         device = own_device(world)
         _join(_backend(world, device), world)
-        result = train(cls(world, device))
+        result = train(cls(world, device, compress))
         dist.barrier()
         dist.destroy_process_group()
         return result
 
     def wrap(self, model: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
+        """Buffers are those of each rank until `agree`; gradients have no second copy in DDP's buckets."""
+        # Of a 1x1 convolution of channels_last images: strides of a dimension of one, which no kernel reads.
+        warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
         own = [self.device] if self.device.type == "cuda" else None
-        return DistributedDataParallel(model, device_ids=own), optimizer
+        ddp = DistributedDataParallel(model, device_ids=own, gradient_as_bucket_view=True, **_OWN_BUFFERS)
+        if self._compress:
+            ddp.register_comm_hook(None, fp16_compress_hook)
+        return ddp, optimizer
 
     def step(self, loss: Tensor, optimizer: Optimizer, scaler: torch.amp.GradScaler) -> None:
         scaler.scale(loss).backward()
@@ -103,23 +117,25 @@ def _refuse_another_size(size: int) -> None:
 
 
 class Horovod:
-    def __init__(self, hvd: Any) -> None:
+    def __init__(self, hvd: Any, compress: bool = False) -> None:
         self._hvd = hvd
+        self._compression = hvd.Compression.fp16 if compress else hvd.Compression.none
         self.world = World(hvd.rank(), hvd.size(), hvd.local_rank(), os.environ.get("GPUCLUSTER_LAUNCHER", ""))
         self.device = own_device(self.world)
 
     @classmethod
-    def run(cls, train: Callable[[Ranks], Result]) -> Result:
+    def run(cls, train: Callable[[Ranks], Result], *, compress: bool = False) -> Result:
         hvd = importlib.import_module("horovod.torch")
         hvd.init()
         _refuse_another_size(hvd.size())
-        result = train(cls(hvd))
+        result = train(cls(hvd, compress))
         hvd.shutdown()
         return result
 
     def wrap(self, model: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
         self._hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-        return model, self._hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+        named = model.named_parameters()
+        return model, self._hvd.DistributedOptimizer(optimizer, named_parameters=named, compression=self._compression)
 
     def step(self, loss: Tensor, optimizer: Any, scaler: torch.amp.GradScaler) -> None:
         scaler.scale(loss).backward()

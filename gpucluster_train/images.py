@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib
 import io
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Tuple
@@ -23,7 +22,9 @@ from torch.nn.functional import interpolate
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from gpucluster_train.channels import ChannelError
-from gpucluster_train.world import cpus
+from gpucluster_train.world import workers
+
+__all__ = ["DECODERS", "Batches", "Decode", "decoder", "loader", "loss", "normalised", "pixels", "workers"]
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Of ImageNet's colours, which are 0 to 1."""
@@ -32,7 +33,7 @@ Batch = Tuple[Tensor, Tensor]
 
 
 def _by_torchcodec(data: bytes) -> Tensor:
-    """It needs no FFmpeg for images (torchcodec/_core/ops.py, 0.17), but a torch with CUDA: PyPI's wheel links to it."""
+    """It needs no FFmpeg for images (torchcodec/_core/ops.py, 0.17). PyPI's wheel loads only with a torch for CUDA."""
     picture: Tensor = importlib.import_module("torchcodec.decoders").decode_jpeg(data, mode="RGB")
     return picture.permute(1, 2, 0)
 
@@ -116,9 +117,9 @@ def _by_pil_or_why(data: bytes, what: str) -> Tensor:
 class Decode:
     """Makes a sample's picture and label: uint8, size x size x 3, and the class's number.
 
-    In training the picture is a part of 8 to 100 % of the original, up to a third wider or higher than square, and every
-    second one is mirrored; otherwise it is the inner 7/8 of the largest square. `augment`: changes such a picture,
-    3 x size x size, in training.
+    In training the picture is a part of 8 to 100 % of the original, up to a third wider or higher than square, and
+    every second one is mirrored; otherwise it is the inner 7/8 of the largest square. `augment`: changes such a
+    picture, 3 x size x size, in training.
     """
 
     def __init__(self, size: int, training: bool, augment: Callable[[Tensor], Tensor] | None = None) -> None:
@@ -189,27 +190,11 @@ def _resized(part: Tensor, size: int) -> Tensor:
     return resized[0].permute(1, 2, 0).contiguous()
 
 
-def workers(asked: str | int = "auto") -> int:
-    """Processes that decode, for each rank. `auto`: the CPUs of this rank's share without two, for torch's own threads.
-
-    Raises ValueError.
-    """
-    if asked == "auto":
-        return max(1, cpus(os.environ, len(os.sched_getaffinity(0))) - 2)
-    try:
-        count = int(asked)
-    except ValueError:
-        count = -1
-    if count < 0:
-        raise ValueError(f"the number of workers is {asked!r}; allowed: auto, or a whole number from 0 on")
-    return count
-
-
 class Batches:
-    """A DataLoader's batches of one size, whatever its workers leave over: ranks with as many samples make as many steps.
+    """A DataLoader's batches, all of one size: ranks with the same number of samples make the same number of steps.
 
-    Each worker of a DataLoader cuts batches of its own samples, and has a rest at the end. The rests are joined here. In
-    training, what is left at the very end is no batch; otherwise it is a smaller one.
+    Each worker of a DataLoader cuts batches of its own samples, and has a rest at the end. The rests are joined here.
+    In training, what is left at the very end is no batch; otherwise it is a smaller one.
     """
 
     def __init__(self, loader: DataLoader[Any], samples: Any, batch: int, training: bool) -> None:
@@ -272,7 +257,7 @@ def _colours(device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def normalised(pictures: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """From uint8, N x H x W x 3, to N x 3 x H x W in channels_last on the device, with ImageNet's mean and deviation."""
+    """From uint8, N x H x W x 3, to N x 3 x H x W in channels_last on the device, by ImageNet's mean and deviation."""
     mean, scale = _colours(device)
     found = pictures.to(device, non_blocking=True).permute(0, 3, 1, 2)  # the bytes already lie in channels_last
     return ((found - mean) * scale).to(dtype)

@@ -27,9 +27,13 @@ def scheduler(optimizer: Optimizer, schedule: Schedule) -> LambdaLR:
     return LambdaLR(optimizer, lambda step: schedule(step) / schedule.peak)
 
 
-def run(train: Callable[[Ranks], Result]) -> Result:
-    """Joins the job's ranks, trains, and leaves them in order. The program is the same under every launcher."""
+def run(train: Callable[[Ranks], Result], *, compress: bool = False) -> Result:
+    """Joins the job's ranks, trains, and leaves them in order. The program is the same under every launcher.
+
+    `compress`: gradients travel as fp16, half the bytes: for networks on which their exchange takes longer than the
+    backward pass hides.
+    """
     me = world()
     if me.launcher == "horovodrun" or (me.launcher == "mpirun" and importlib.util.find_spec("horovod")):
-        return Horovod.run(train)
-    return Ddp.run(train, me)
+        return Horovod.run(train, compress=compress)
+    return Ddp.run(train, me, compress=compress)

@@ -35,7 +35,7 @@ class World:
         return range(self.rank, count - count % self.size, self.size)
 
     def part(self, count: int) -> range:
-        """The same with the remainder: together the ranks have each sample once, and some ranks one more than others."""
+        """The same with the remainder: together the ranks have each sample once, and some have one more than others."""
         return range(self.rank, count, self.size)
 
 
@@ -74,3 +74,19 @@ def cpus(environment: Mapping[str, str], usable: int) -> int:
     ranks = next((int(environment[name]) for name in _RANKS_ON_NODE if environment.get(name)), 1)
     of_job = int(environment.get("SLURM_CPUS_ON_NODE") or usable)
     return max(1, min(usable, of_job // ranks))
+
+
+def workers(asked: str | int = "auto") -> int:
+    """Processes that decode, for each rank. `auto`: the CPUs of this rank's share without two, for torch's own threads.
+
+    Raises ValueError.
+    """
+    if asked == "auto":
+        return max(1, cpus(os.environ, len(os.sched_getaffinity(0))) - 2)
+    try:
+        count = int(asked)
+    except ValueError:
+        count = -1
+    if count < 0:
+        raise ValueError(f"the number of workers is {asked!r}; allowed: auto, or a whole number from 0 on")
+    return count

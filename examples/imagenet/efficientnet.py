@@ -1,6 +1,8 @@
-"""EfficientNet-B0 (Tan and Le, 2019, arXiv:1905.11946)."""
+"""EfficientNet-B0 and B4 (Tan and Le, 2019, arXiv:1905.11946): parameters and outputs are those of torchvision's."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor, nn
@@ -9,10 +11,9 @@ STAGES = (
     (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5), (6, 192, 4, 2, 5),
     (6, 320, 1, 1, 3),
 )  # fmt: skip
-"""Expansion, channels, blocks, stride of the first one, kernel."""
+"""Expansion, channels, blocks, stride of the first one, kernel; for B0."""
 DROPPED_BLOCKS = 0.2
 """How often the last block is left out in training; earlier ones less, in a straight line."""
-DROPOUT = 0.2
 
 
 class Squeeze(nn.Module):
@@ -60,19 +61,28 @@ def _convolution(inputs: int, outputs: int, kernel: int, stride: int = 1, groups
 
 
 def efficientnet_b0(classes: int, width: float = 1.0) -> nn.Module:
+    return _efficientnet(classes, width, depth=1.0, dropout=0.2)
+
+
+def efficientnet_b4(classes: int, width: float = 1.0) -> nn.Module:
+    return _efficientnet(classes, 1.4 * width, depth=1.8, dropout=0.4)
+
+
+def _efficientnet(classes: int, width: float, depth: float, dropout: float) -> nn.Module:
     channels = _channels(32, width)
     layers: list[nn.Module] = [*_convolution(3, channels, 3, 2), nn.SiLU(inplace=True)]
-    total, built = sum(blocks for _, _, blocks, _, _ in STAGES), 0
+    total, built = sum(math.ceil(blocks * depth) for _, _, blocks, _, _ in STAGES), 0
     for expansion, full, blocks, stride, kernel in STAGES:
-        for block in range(blocks):
+        for block in range(math.ceil(blocks * depth)):
             outputs, dropped = _channels(full, width), DROPPED_BLOCKS * built / total
             layers.append(Block(channels, outputs, expansion, stride if block == 0 else 1, kernel, dropped))
             channels, built = outputs, built + 1
     last = _channels(1280, width)
     layers += [*_convolution(channels, last, 1), nn.SiLU(inplace=True), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-    return nn.Sequential(*layers, nn.Dropout(DROPOUT), nn.Linear(last, classes))
+    return nn.Sequential(*layers, nn.Dropout(dropout), nn.Linear(last, classes))
 
 
 def _channels(full: int, width: float) -> int:
-    """A multiple of 8, as the paper rounds them."""
-    return max(8, int(full * width + 4) // 8 * 8)
+    """A multiple of 8, as the paper rounds them: at most a tenth less than asked."""
+    rounded = max(8, int(full * width + 4) // 8 * 8)
+    return rounded if rounded >= 0.9 * full * width else rounded + 8

@@ -1,4 +1,4 @@
-"""ResNet-50 or EfficientNet-B0 with torch, under horovodrun, mpirun, torchrun or smddp: the program does not change.
+"""ResNet-50 or EfficientNet with torch, under horovodrun, mpirun, torchrun or smddp: the program does not change.
 
 gpucluster submit examples/imagenet/resnet50-ddp.yaml
 python examples/imagenet/train_torch.py resnet50 --synthetic tiny       # one process, anywhere
@@ -6,27 +6,44 @@ python examples/imagenet/train_torch.py resnet50 --synthetic tiny       # one pr
 
 from __future__ import annotations
 
+import copy
 import json
-import os
+import random
 import time
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import images
 import recipes
 import torch
-from efficientnet import efficientnet_b0
+from checkpoints import Checkpoint
+from efficientnet import efficientnet_b0, efficientnet_b4
 from resnet import resnet50
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
-from torch.utils.data import DataLoader
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from gpucluster_train import Schedule
+from gpucluster_train import images as pictures_of
+from gpucluster_train.channels import ChannelError
 from gpucluster_train.data_parallel import Ranks
+from gpucluster_train.feed import Feed
 from gpucluster_train.torch import run, scheduler
 
-MODELS = {"resnet50": resnet50, "efficientnet-b0": efficientnet_b0}
+MODELS = {"resnet50": resnet50, "efficientnet-b0": efficientnet_b0, "efficientnet-b4": efficientnet_b4}
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 LOSS_SCALE = 1024.0
+
+
+@dataclass(frozen=True)
+class Epoch:
+    loss: float
+    """The mean over all ranks."""
+    speed: float
+    """Images that all ranks have trained on in a second."""
+    data: str
+    """How long the first rank waited for its data."""
 
 
 class Training:
@@ -34,58 +51,94 @@ class Training:
 
     def __init__(self, ranks: Ranks, options: recipes.Options) -> None:
         self.ranks, self.options = ranks, options
-        self.train, held_out = images.datasets(options)
+        world, device = ranks.world, ranks.device
+        self.batches = options.recipe.batches(world.size, options.global_batch)
+        self.train, self.held_out = images.sources(options, world, self.batches.per_rank, device)
         recipe = self.recipe = replace(options.recipe, classes=self.train.classes)
-        self.batches = recipe.batches(ranks.world.size, options.global_batch)
-        self.steps = self.batches.steps(len(self.train))
-        self.share = images.Share(len(self.train), ranks.world, options.seed, shuffled=True)
-        self.loader = self._loader(self.train, self.share, training=True)
-        rest = images.Share(len(held_out), ranks.world, options.seed, shuffled=False)
-        self.held_out = self._loader(held_out, rest, training=False)
+        self.steps = len(self.train)
+        if not self.steps:
+            needed = f"one step of rank {world.rank} needs {self.batches.per_rank} images, and it has fewer"
+            raise SystemExit(f"{needed}: use fewer ranks or a smaller batch")
 
         torch.manual_seed(options.seed)
-        self.net = MODELS[options.model](recipe.classes, recipe.width).to(ranks.device)
+        self.net = MODELS[options.model](recipe.classes, recipe.width).to(device)
+        self.average = copy.deepcopy(self.net) if recipe.ema_decay else None
+        """Its weights only: its statistics of the images are those of the trained net."""
         self.schedule = recipe.schedule(self.batches.learning_rate, self.steps)
-        optimizer = make_optimizer(self.net, options.model, recipe, self.schedule)
+        optimizer = make_optimizer(self.net, options.model, recipe, self.schedule, fused=device.type == "cuda")
         self.model, self.optimizer = ranks.wrap(self.net, optimizer)
+        if options.compile:
+            self.model = torch.compile(self.model)
         self.scheduler = scheduler(self.optimizer, self.schedule)
-        self.dtype = precision(options.precision, ranks.device)
+        self.dtype = precision(options.precision, device)
+        self.input_dtype = self.dtype if device.type == "cuda" else torch.float32  # autocast on CPUs casts it itself
         scaling = self.dtype is torch.float16
-        self.scaler = torch.amp.GradScaler(ranks.device.type, init_scale=LOSS_SCALE, enabled=scaling)
+        self.scaler = torch.amp.GradScaler(device.type, init_scale=LOSS_SCALE, enabled=scaling)
+        self.checkpoint = Checkpoint(options.checkpoint if world.is_first else "")
+        for seed in (torch.manual_seed, random.seed):
+            seed(options.seed + world.rank)  # dropout and mixup are not alike on all ranks
 
-    def _loader(self, dataset: torch.utils.data.Dataset, share: images.Share, *, training: bool) -> DataLoader:
-        workers = 0 if self.options.synthetic == "tiny" else self.options.workers
-        return images.loader(dataset, share, self.batches.per_rank, workers, training=training)
+    def autocast(self) -> torch.autocast:
+        return torch.autocast(self.ranks.device.type, self.dtype, enabled=self.dtype is not torch.float32)
 
-    def loss(self, pictures: Tensor, labels: Tensor) -> Tensor:
-        with torch.autocast(self.ranks.device.type, self.dtype, enabled=self.dtype is not torch.float32):
-            return nn.functional.cross_entropy(self.model(pictures), labels)
+    def inputs(self, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
+        device = self.ranks.device
+        for pictures, labels in batches:
+            yield (
+                pictures_of.normalised(pictures, device, self.input_dtype),
+                labels.to(device, non_blocking=True),
+            )
 
-    def epoch(self, number: int) -> tuple[float, float]:
-        """Mean loss over all ranks, and images that all ranks have trained on in a second."""
+    def step(self, pictures: Tensor, labels: Tensor) -> Tensor:
+        """Nothing in it waits for the GPU."""
+        self.optimizer.zero_grad()
+        share = random.betavariate(self.recipe.mixup, self.recipe.mixup) if self.recipe.mixup else 1.0
+        if share < 1:
+            pictures = torch.lerp(pictures.flip(0), pictures, share)
+        smoothing = self.recipe.label_smoothing
+        with self.autocast():
+            outputs = self.model(pictures)
+            loss = cross_entropy(outputs, labels, label_smoothing=smoothing)
+            if share < 1:
+                loss = share * loss + (1 - share) * cross_entropy(outputs, labels.flip(0), label_smoothing=smoothing)
+        self.ranks.step(loss, self.optimizer, self.scaler)
+        self.scheduler.step()
+        if self.average:  # AveragedModel would ask the GPU in each step whether it is the first
+            weights = list(self.average.parameters()), list(self.net.parameters())
+            get_ema_multi_avg_fn(self.recipe.ema_decay)(*weights, None)
+        return loss.detach()
+
+    def epoch(self, number: int) -> Epoch:
         started, total = time.perf_counter(), torch.zeros((), device=self.ranks.device)
-        self.share.epoch = number
         self.model.train()
-        for pictures, labels in self.loader:
-            self.optimizer.zero_grad()
-            loss = self.loss(pictures.to(self.ranks.device, non_blocking=True), labels.to(self.ranks.device))
-            self.ranks.step(loss, self.optimizer, self.scaler)
-            self.scheduler.step()
-            total += loss.detach()
-        mean = self.ranks.mean(total / self.steps).item()
-        return mean, self.steps * self.batches.world / (time.perf_counter() - started)
+        feed, steps = Feed(self.train.epoch(number)), 0
+        for pictures, labels in self.inputs(iter(feed)):
+            total += self.step(pictures, labels)
+            steps += 1
+        if steps != self.steps:
+            found = f"rank {self.ranks.world.rank} had the data of {steps} steps, not of {self.steps}"
+            raise SystemExit(f"epoch {number + 1}: {found}")
+        loss = self.ranks.mean(total / steps).item()
+        speed = steps * self.batches.world / (time.perf_counter() - started)
+        return Epoch(loss, speed, feed.report())
 
     @torch.no_grad()
-    def accuracy(self) -> float:
-        """Top-1, on held-out images, each looked at by one rank."""
-        self.ranks.agree(self.net)
-        self.net.eval()
-        right = torch.zeros(2, device=self.ranks.device)
-        for pictures, labels in self.held_out:
-            guesses = self.net(pictures.to(self.ranks.device)).argmax(dim=1).cpu()
-            right += torch.tensor([(guesses == labels).sum(), len(labels)], device=self.ranks.device)
-        hits, all_images = self.ranks.mean(right).tolist()
-        return hits / all_images
+    def accuracy(self) -> tuple[float, int]:
+        """Top-1 on all held-out images, and their number. Each is looked at by one rank."""
+        net = self.average or self.net
+        if self.average:
+            for own, trained in zip(net.buffers(), self.net.buffers(), strict=True):
+                own.copy_(trained)
+        self.ranks.agree(net)
+        net.eval()
+        right, count = torch.zeros((), device=self.ranks.device), 0
+        for pictures, labels in self.inputs(self.held_out.epoch(0)):
+            with self.autocast():
+                right += (net(pictures).argmax(dim=1) == labels).sum()
+            count += len(labels)
+        seen = torch.stack([right, torch.tensor(float(count), device=right.device)]).double()
+        hits, all_images = (self.ranks.mean(seen) * self.ranks.world.size).tolist()
+        return hits / max(1.0, all_images), round(all_images)
 
     def check_ranks_agree(self) -> None:
         """All ranks have made the same steps only if every gradient reached every one of them."""
@@ -95,30 +148,32 @@ class Training:
                 f"rank {self.ranks.world.rank} has other weights than the mean of all: gradients were lost"
             )
 
+    def _parts(self) -> dict[str, nn.Module | Optimizer]:
+        names = ("net", "optimizer", "scheduler", "scaler", *(["average"] if self.average else []))
+        return {name: getattr(self, name) for name in names}
+
     def save(self, epochs_done: int) -> None:
-        if not self.options.checkpoint or not self.ranks.world.is_first:
-            return
-        parts = {name: getattr(self, name).state_dict() for name in ("net", "optimizer", "scheduler", "scaler")}
-        torch.save({"epochs": epochs_done, **parts}, f"{self.options.checkpoint}.new")
-        os.replace(f"{self.options.checkpoint}.new", self.options.checkpoint)
+        if self.checkpoint.path:
+            states = {name: part.state_dict() for name, part in self._parts().items()}
+            self.checkpoint.save({"epochs": epochs_done, **states})
 
     def load(self) -> int:
         """Epochs done before: 0 without a checkpoint. Every rank reads the file, so all go on alike."""
-        if not os.path.exists(self.options.checkpoint):
+        saved = Checkpoint(self.options.checkpoint).load(self.ranks.device)
+        if saved is None:
             return 0
-        saved = torch.load(self.options.checkpoint, map_location=self.ranks.device)
-        for name in ("net", "optimizer", "scheduler", "scaler"):
-            getattr(self, name).load_state_dict(saved[name])
+        for name, part in self._parts().items():
+            part.load_state_dict(saved[name])
         return int(saved["epochs"])
 
 
-def make_optimizer(net: nn.Module, model: str, recipe: recipes.Recipe, schedule: Schedule) -> Optimizer:
+def make_optimizer(net: nn.Module, model: str, recipe: recipes.Recipe, schedule: Schedule, *, fused: bool) -> Optimizer:
     """Biases and normalization, which have one dimension, are not decayed."""
     decayed = [each for each in net.parameters() if each.ndim > 1]
     spared = [each for each in net.parameters() if each.ndim <= 1]
     groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": spared, "weight_decay": 0.0}]
     if model == "resnet50":
-        return torch.optim.SGD(groups, lr=schedule.peak, momentum=recipe.momentum, nesterov=True)
+        return torch.optim.SGD(groups, lr=schedule.peak, momentum=recipe.momentum, nesterov=True, fused=fused)
     return torch.optim.RMSprop(groups, lr=schedule.peak, alpha=0.9, eps=0.001, momentum=recipe.momentum)
 
 
@@ -133,29 +188,43 @@ def precision(asked: str, device: torch.device) -> torch.dtype:
 
 def train(ranks: Ranks, options: recipes.Options) -> None:
     training = Training(ranks, options)
-    epochs, loss, speed = training.recipe.epochs, 0.0, 0.0
+    epochs, last = training.recipe.epochs, Epoch(0.0, 0.0, "")
     if ranks.world.is_first:
         batch = training.batches
         print(f"{ranks.world.size} ranks, batch {batch.per_rank} each, {batch.world} in all, "
               f"peak learning rate {batch.learning_rate:g}, {training.steps} steps an epoch", flush=True)  # fmt: skip
+        if not options.synthetic and pictures_of.loss():
+            print(pictures_of.loss(), flush=True)
     for epoch in range(training.load(), epochs):
-        loss, speed = training.epoch(epoch)
-        recipes.check_loss(loss, epoch + 1)
+        last = training.epoch(epoch)
+        recipes.check_loss(last.loss, epoch + 1)
         training.save(epoch + 1)
+        reached = ""
+        if options.validate_every and (epoch + 1) % options.validate_every == 0 and epoch + 1 < epochs:
+            reached = ", accuracy {:.4f} of {} images".format(*training.accuracy())
         if ranks.world.is_first:
             rate = training.optimizer.param_groups[0]["lr"]
-            print(
-                f"epoch {epoch + 1}/{epochs}: loss {loss:.4f}, {speed:.1f} images/s, next rate {rate:.5g}", flush=True
-            )
+            print(f"epoch {epoch + 1}/{epochs}: loss {last.loss:.4f}, {last.speed:.1f} images/s, {last.data}, "
+                  f"next rate {rate:.5g}{reached}", flush=True)  # fmt: skip
     training.check_ranks_agree()
-    accuracy = training.accuracy()
+    accuracy, validated = training.accuracy()
+    training.checkpoint.wait()
     if ranks.world.is_first:
-        found = {"accuracy": round(accuracy, 4), "loss": round(loss, 4), "images_per_s": round(speed, 1)}
-        print(json.dumps({**found, "world_size": ranks.world.size}), flush=True)
+        found = {"accuracy": round(accuracy, 4), "validated": validated, "loss": round(last.loss, 4),
+                 "images_per_s": round(last.speed, 1), "world_size": ranks.world.size}  # fmt: skip
+        print(json.dumps(found), flush=True)
+
+
+def or_say_why(ranks: Ranks, options: recipes.Options) -> None:
+    try:
+        train(ranks, options)
+    except (ChannelError, ValueError) as error:
+        raise SystemExit(f"error: {error}") from None
 
 
 if __name__ == "__main__":
-    asked = recipes.options(tuple(MODELS))
+    asked = recipes.options(tuple(MODELS), synthetic=(*recipes.SYNTHETIC, "gpu"))
+    torch.backends.cudnn.benchmark = True  # all steps have one shape
     if not torch.cuda.is_available():
         torch.set_num_threads(1)
-    run(lambda ranks: train(ranks, asked))
+    run(lambda ranks: or_say_why(ranks, asked), compress=asked.compress)

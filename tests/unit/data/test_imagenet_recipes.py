@@ -44,6 +44,12 @@ def test_efficientnet_has_the_papers_learning_rate(recipes: ModuleType) -> None:
     assert recipes.EFFICIENTNET_B0.batches(32, None).learning_rate == pytest.approx(0.256)
 
 
+def test_b4_has_nvidias_learning_rate(recipes: ModuleType) -> None:
+    """configs.yml of DeepLearningExamples: 0.16 for 4096."""
+    found = recipes.EFFICIENTNET_B4.batches(64, None)  # 8 p4d
+    assert (found.world, found.learning_rate) == (4096, pytest.approx(0.16))
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -67,6 +73,30 @@ def test_images_come_from_one_module(recipes: ModuleType, words: list[str], caps
     with pytest.raises(SystemExit):
         recipes.options(("resnet50",), ["resnet50", *words])
     assert "say where the images are" in capsys.readouterr().err
+
+
+def test_images_come_from_the_jobs_channels(
+    recipes: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("train", "val"):
+        (tmp_path / "channels" / name).mkdir(parents=True)
+        (tmp_path / "channels" / name / "index.json").write_text("{}")
+    monkeypatch.setenv("GPUCLUSTER_JOB_DIR", str(tmp_path))
+    found = recipes.options(("resnet50",), ["resnet50"])
+    assert (found.data, found.synthetic) == ("", "")
+    assert recipes.options(("resnet50",), ["resnet50", "--synthetic", "tiny"]).synthetic == "tiny"
+
+
+def test_workers(recipes: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("LOCAL_WORLD_SIZE", "SLURM_CPUS_ON_NODE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(12)))
+    words = ["resnet50", "--data", "/fsx"]
+    assert recipes.options(("resnet50",), words).workers == 10
+    assert recipes.options(("resnet50",), [*words, "--workers", "3"]).workers == 3
+    with pytest.raises(SystemExit):
+        recipes.options(("resnet50",), [*words, "--workers", "many"])
+    assert "the number of workers is 'many'; allowed: auto, or a whole number from 0 on" in capsys.readouterr().err
 
 
 def test_a_global_batch_is_kept(recipes: ModuleType) -> None:
