@@ -22,7 +22,8 @@ from gpucluster.layout import Layout
 
 
 def load(layout: Layout, path: Path | None = None, flags: Mapping[str, Any] | None = None) -> JobSpec:
-    """The file's keys, overridden by flags. For variables, metrics and channels, a flag overrides only the same name.
+    """The file's keys, overridden by flags. For variables, metrics and channels, a flag overrides only the same name;
+    an empty flag leaves out those of the file.
 
     `flags` maps keys of JobSpec. Raises JobSpecError.
     """
@@ -71,7 +72,9 @@ _BY_NAME = [key.name for key in job_keys.of_job() if key.form == "pairs"]
 
 def _over(given: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
     both = {key: (given.get(key), flags.get(key)) for key in _BY_NAME}
-    pairs = ((key, old, new) for key, (old, new) in both.items() if isinstance(old, dict) and isinstance(new, dict))
+    pairs = (
+        (key, old, new) for key, (old, new) in both.items() if isinstance(old, dict) and isinstance(new, dict) and new
+    )
     return given | flags | {key: old | new for key, old, new in pairs}
 
 

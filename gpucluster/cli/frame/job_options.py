@@ -66,7 +66,9 @@ def _servers(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 def _channels(
     ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, dict[str, str]] | None:
-    """A source may contain commas and equals signs: only KEY= with a known key is read as a key."""
+    """A source may contain commas and equals signs: only KEY= with a known key is read as a key. `null`: no channels."""
+    if values == (NULL,):
+        return {}
     found = {}
     for value in values:
         name, separator, rest = value.partition("=")

@@ -88,6 +88,14 @@ def test_channels(submit, tmp_path, word, channel):
     assert json.loads((tmp_path / "job" / "channels.json").read_text()) == {word.partition("=")[0]: channel}
 
 
+def test_null_leaves_out_the_files_channels(submit, tmp_path):
+    (tmp_path / "job.yaml").write_text("command: [a]\nchannels: {train: /home/ubuntu/a}\n")
+    assert submit("job.yaml", "--emit-only", "with")[0] == 0
+    code, _, err = submit("job.yaml", "--emit-only", "without", "--channel", "null")
+    assert code == 0, err
+    assert [(tmp_path / name / "channels.json").exists() for name in ("with", "without")] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
