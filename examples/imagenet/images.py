@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,8 +14,8 @@ from recipes import Options, Recipe
 from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
-from gpucluster_train import World, channel, streams, tars
-from gpucluster_train.assignment import parts
+from gpucluster_train import World, images
+from gpucluster_train.channels import ChannelError
 from gpucluster_train.images import Decode, loader
 from gpucluster_train.torch_samples import Samples
 
@@ -28,7 +29,8 @@ Picture = tuple[Tensor, int]
 
 
 class Source(Protocol):
-    """One rank's batches, uint8 N x H x W x 3 and int64 N: in training as many of them on every rank."""
+    """One rank's batches, in training as many of them on every rank: int64 N, and uint8 N x H x W x 3, or normalised
+    N x 3 x H x W on the device."""
 
     classes: int
 
@@ -57,7 +59,7 @@ class Indexed(IterableDataset):
     def set_epoch(self, epoch: int) -> None:
         self._epoch.fill_(epoch)
 
-    def __iter__(self) -> Iterator[Picture]:
+    def __iter__(self) -> Iterator[Any]:
         order = torch.arange(self._count)
         if self._training:
             order = torch.randperm(self._count, generator=torch.Generator().manual_seed(self._seed + int(self._epoch)))
@@ -65,14 +67,14 @@ class Indexed(IterableDataset):
         own = self._own[worker.id :: worker.num_workers] if worker else self._own
         return (self.picture(int(order[place])) for place in own)
 
-    def picture(self, index: int) -> Picture:
+    def picture(self, index: int) -> Any:
         raise NotImplementedError
 
 
 class Folder(Indexed):
     """CLASS/*.JPEG; classes are numbered in the order of their names."""
 
-    def __init__(self, folder: Path, decode: Decode, world: World, seed: int, *, training: bool) -> None:
+    def __init__(self, folder: Path, decode: Decode | None, world: World, seed: int, *, training: bool) -> None:
         self._folder, self._decode = folder, decode
         self._names = sorted(each.name for each in os.scandir(folder) if each.is_dir()) if folder.is_dir() else []
         # No list: 1.28 million objects of Python would be copied into each worker, which counts their references.
@@ -84,10 +86,11 @@ class Folder(Indexed):
         self.classes = len(self._names)
         super().__init__(len(self._files), world, seed, training=training)
 
-    def picture(self, index: int) -> Picture:
+    def picture(self, index: int) -> Picture | dict[str, Any]:
         label = int(numpy.searchsorted(self._first, index, side="right")) - 1
         path = self._folder / self._names[label] / os.fsdecode(self._files[index])
-        return self._decode({"__key__": str(path), "jpg": path.read_bytes(), "cls": b"%d" % label})
+        sample = {"__key__": str(path), "jpg": path.read_bytes(), "cls": b"%d" % label}
+        return self._decode(sample) if self._decode else sample
 
 
 def _files(folder: Path) -> numpy.ndarray:
@@ -111,39 +114,17 @@ class Synthetic(Indexed):
         return self._pictures[index % self.classes] + self._noise[index % NOISES], index % self.classes
 
 
-class Once(IterableDataset):
-    """The samples of a channel, each of them on one rank: ranks may have different numbers, unlike those of Samples."""
-
-    def __init__(self, name: str, decode: Decode, world: World) -> None:
-        super().__init__()
-        own, self._decode = channel(name), decode
-        if own.shard == "none":
-            mine = parts(own.every, world.size, seed=own.seed, epoch=0)[world.rank]
-        elif own.shard == "by-node":
-            mine = own.part(0)[world.local_rank :: max(1, world.size // len(own.nodes))]
-        else:
-            mine = own.part(0)
-        self._places = [own.place_of(shard) for shard in mine]
-
-    def __iter__(self) -> Iterator[Picture]:
-        worker = get_worker_info()
-        places = self._places[worker.id :: worker.num_workers] if worker else self._places
-        return map(self._decode, streams.of_places(places, tars.samples))
-
-
 class Loaded:
-    """Batches that the workers of a DataLoader decode."""
+    """Batches of samples: of the pictures' bytes, or normalised already if DALI decodes them."""
 
-    def __init__(self, samples: Any, batch: int, workers: int, *, classes: int, training: bool, seed: int) -> None:
-        self.classes, self._samples = classes, samples
-        self._batches = loader(samples, batch, workers, training, seed=seed)
+    def __init__(self, samples: Any, batches: Any, classes: int) -> None:
+        self.classes, self._samples, self._batches = classes, samples, batches
 
     def __len__(self) -> int:
         return len(self._batches)
 
     def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
-        if hasattr(self._samples, "set_epoch"):
-            self._samples.set_epoch(number)
+        self._samples.set_epoch(number)
         return iter(self._batches)
 
 
@@ -163,31 +144,73 @@ class Resident:
         return ((self._pictures, self._labels) for _ in range(self._steps))
 
 
-def sources(options: Options, world: World, batch: int, device: torch.device) -> tuple[Source, Source]:
+def sources(
+    options: Options, world: World, batch: int, device: torch.device, dtype: torch.dtype
+) -> tuple[Source, Source]:
     """To train on, and to validate with. `batch`: pictures of a step of one rank. Raises ChannelError."""
-    recipe, seed = options.recipe, options.seed
     if options.synthetic == "gpu":
         train, held_out = (count // world.size for count in SYNTHETIC["gpu"])
-        return Resident(train, batch, recipe, device), Resident(held_out, batch, recipe, device)
-    found = [_samples(options, world, training=training) for training in (True, False)]
+        return Resident(train, batch, options.recipe, device), Resident(held_out, batch, options.recipe, device)
+    on_gpu, found = decodes_on_gpu(options, device), []
     workers = 0 if options.synthetic == "tiny" else options.workers
-    train, held_out = (
-        Loaded(samples, batch, workers, classes=getattr(samples, "classes", recipe.classes), training=training,
-               seed=seed + world.rank)
-        for samples, training in zip(found, (True, False), strict=True)
-    )  # fmt: skip
-    return train, held_out
+    for training in (True, False):
+        samples = _samples(options, world, training=training, decoded=not on_gpu)
+        if on_gpu:
+            size = options.recipe.image_size
+            batches = importlib.import_module(DALI).batches(samples, batch, size, training, device, dtype)
+        else:
+            batches = loader(samples, batch, workers, training, seed=options.seed + world.rank)
+        found.append(Loaded(samples, batches, getattr(samples, "classes", options.recipe.classes)))
+    return found[0], found[1]
 
 
-def _samples(options: Options, world: World, *, training: bool) -> Any:
+DALI = "gpucluster_train.dali"
+
+
+def decodes_on_gpu(options: Options, device: torch.device) -> bool:
+    if options.synthetic or options.decode == "cpu":
+        return False
+    dali = importlib.import_module(DALI)
+    if options.decode == "gpu" and not dali.available():
+        raise SystemExit(dali.loss())
+    augments = options.recipe.augment != "none"
+    if options.decode == "gpu" and augments:
+        raise SystemExit(f"--decode gpu has no {options.recipe.augment}: add --augment none, or choose --decode cpu")
+    return options.decode == "gpu" or (device.type == "cuda" and dali.available() and not augments)
+
+
+def loss(options: Options, device: torch.device) -> str:
+    """What a slower way to decode costs, in a line; empty if it is the fastest one."""
+    if options.synthetic or decodes_on_gpu(options, device):
+        return ""
+    lines = [images.loss()]
+    if device.type == "cuda" and options.decode == "auto" and options.recipe.augment == "none":
+        lines.append(importlib.import_module(DALI).loss())
+    return "\n".join(filter(None, lines))
+
+
+def _samples(options: Options, world: World, *, training: bool, decoded: bool) -> Any:
     recipe, seed, name = options.recipe, options.seed, "train" if training else "val"
     if options.synthetic:
-        count, first = SYNTHETIC[options.synthetic][0 if training else 1], 0 if training else SYNTHETIC["tiny"][0]
+        train, held_out = SYNTHETIC[options.synthetic]
+        count, first = (train, 0) if training else (held_out, train)
         return Synthetic(count, recipe, world, seed, training=training, first=first)
     decode = Decode(recipe.image_size, training, augmentation(recipe.augment) if training else None)
+    own = decode if decoded else None
     if options.data:
-        return Folder(Path(options.data, name), decode, world, seed, training=training)
-    return Samples("train", decode=decode, seed=seed) if training else Once("val", decode, world)
+        return Folder(Path(options.data, name), own, world, seed, training=training)
+    if training:
+        return _counted(Samples(name, decode=own, seed=seed))
+    return Samples(name, decode=own, seed=seed, shuffle=0, exact=True)
+
+
+def _counted(samples: Samples) -> Samples:
+    """Raises ChannelError: without a number, ranks would not know when to stop together."""
+    try:
+        len(samples)
+    except TypeError as error:
+        raise ChannelError(str(error)) from None
+    return samples
 
 
 def augmentation(name: str) -> Callable[[Tensor], Tensor] | None:

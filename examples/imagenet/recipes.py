@@ -111,6 +111,7 @@ class Options:
     """Epochs; 0: only at the end."""
     compile: bool
     compress: bool
+    decode: str
 
 
 def check_loss(loss: float, epoch: int) -> None:
@@ -137,6 +138,7 @@ def options(
     return Options(
         given.model, recipe, given.data, given.synthetic, given.workers, given.global_batch, given.checkpoint,
         given.precision, given.seed, given.validate_every, given.compile, given.compress,
+        given.decode,
     )  # fmt: skip
 
 
@@ -164,6 +166,8 @@ def _parser(models: Sequence[str], synthetic: Sequence[str]) -> argparse.Argumen
     parser.add_argument("--global-batch", type=int, help="of all ranks together, kept whatever their number")
     share = "processes that read images, for each rank; auto: its share of the node's CPUs, without two"
     parser.add_argument("--workers", type=_workers, default="auto", metavar="N|auto", help=share)
+    where = "auto: DALI decodes on the GPU if it is installed, and if the recipe augments no further"
+    parser.add_argument("--decode", choices=("auto", "cpu", "gpu"), default="auto", help=where)
     parser.add_argument("--checkpoint", default="", help="file to go on from, written after each epoch")
     parser.add_argument("--precision", choices=("auto", "fp32", "fp16", "bf16"), default="auto")
     parser.add_argument("--seed", type=int, default=1)

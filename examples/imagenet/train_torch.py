@@ -25,10 +25,10 @@ from torch.optim import Optimizer
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from gpucluster_train import Schedule
-from gpucluster_train import images as pictures_of
 from gpucluster_train.channels import ChannelError
 from gpucluster_train.data_parallel import Ranks
 from gpucluster_train.feed import Feed
+from gpucluster_train.images import normalised
 from gpucluster_train.torch import run, scheduler
 
 MODELS = {"resnet50": resnet50, "efficientnet-b0": efficientnet_b0, "efficientnet-b4": efficientnet_b4}
@@ -53,11 +53,14 @@ class Training:
         self.ranks, self.options = ranks, options
         world, device = ranks.world, ranks.device
         self.batches = options.recipe.batches(world.size, options.global_batch)
-        self.train, self.held_out = images.sources(options, world, self.batches.per_rank, device)
+        self.dtype = precision(options.precision, device)
+        self.input_dtype = self.dtype if device.type == "cuda" else torch.float32  # autocast on CPUs casts it itself
+        per_rank = self.batches.per_rank
+        self.train, self.held_out = images.sources(options, world, per_rank, device, self.input_dtype)
         recipe = self.recipe = replace(options.recipe, classes=self.train.classes)
         self.steps = len(self.train)
         if not self.steps:
-            needed = f"one step of rank {world.rank} needs {self.batches.per_rank} images, and it has fewer"
+            needed = f"one step of rank {world.rank} needs {per_rank} images, and it has fewer"
             raise SystemExit(f"{needed}: use fewer ranks or a smaller batch")
 
         torch.manual_seed(options.seed)
@@ -70,8 +73,6 @@ class Training:
         if options.compile:
             self.model = torch.compile(self.model)
         self.scheduler = scheduler(self.optimizer, self.schedule)
-        self.dtype = precision(options.precision, device)
-        self.input_dtype = self.dtype if device.type == "cuda" else torch.float32  # autocast on CPUs casts it itself
         scaling = self.dtype is torch.float16
         self.scaler = torch.amp.GradScaler(device.type, init_scale=LOSS_SCALE, enabled=scaling)
         self.checkpoint = Checkpoint(options.checkpoint if world.is_first else "")
@@ -84,10 +85,9 @@ class Training:
     def inputs(self, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
         device = self.ranks.device
         for pictures, labels in batches:
-            yield (
-                pictures_of.normalised(pictures, device, self.input_dtype),
-                labels.to(device, non_blocking=True),
-            )
+            if pictures.dtype is torch.uint8:
+                pictures = normalised(pictures, device, self.input_dtype)
+            yield pictures, labels.to(device, non_blocking=True)
 
     def step(self, pictures: Tensor, labels: Tensor) -> Tensor:
         """Nothing in it waits for the GPU."""
@@ -193,8 +193,8 @@ def train(ranks: Ranks, options: recipes.Options) -> None:
         batch = training.batches
         print(f"{ranks.world.size} ranks, batch {batch.per_rank} each, {batch.world} in all, "
               f"peak learning rate {batch.learning_rate:g}, {training.steps} steps an epoch", flush=True)  # fmt: skip
-        if not options.synthetic and pictures_of.loss():
-            print(pictures_of.loss(), flush=True)
+        if lost := images.loss(options, ranks.device):
+            print(lost, flush=True)
     for epoch in range(training.load(), epochs):
         last = training.epoch(epoch)
         recipes.check_loss(last.loss, epoch + 1)

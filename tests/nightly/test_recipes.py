@@ -17,6 +17,7 @@ SUBJECTS = [
 COVERED_BY = "test_training.py, test_launchers.py, test_imagenet_recipes.py"
 PROGRAMS = ROOT / "tests" / "cluster" / "programs"
 FOUR_RANKS = ("--nodes", "2", "--gpus-per-node", "2")
+NO_CHANNELS = ("--channel", "null")
 TINY = ("--synthetic", "tiny", "--global-batch", "32")
 TIMEOUT_S = 420
 """A job may be the first that needs its nodes and its environment."""
@@ -24,7 +25,7 @@ TIMEOUT_S = 420
 
 def train(bed: Bed, job: str, *words: str, ranks: int = 4) -> Submitted:
     """Runs the job file with changes. The model must have learned, according to result.json."""
-    done = bed.submit(f"examples/imagenet/{job}.yaml", "--follow", *words, *TINY, timeout_s=TIMEOUT_S)
+    done = bed.submit(f"examples/imagenet/{job}.yaml", "--follow", *NO_CHANNELS, *words, *TINY, timeout_s=TIMEOUT_S)
     assert done.exit_code == 0, done.told + "\n".join(done.log)
     found = report(done)
     assert found["world_size"] == ranks
