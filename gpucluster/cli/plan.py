@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpucluster.cli.frame.context import CliContext
-from gpucluster.cluster import plan
+from gpucluster.cluster import data_limits, plan
 from gpucluster.config import ClusterConfig
 from gpucluster.errors import CloudError, GpuClusterError
 from gpucluster.layout import expand
@@ -35,16 +35,18 @@ def command(context: CliContext, as_json: bool) -> int:
     refused, the exit code is that of `up`.
     """
     config = context.load()
-    bill = plan.bill(expand(config))
+    layout = expand(config)
+    bill, notes = plan.bill(layout), data_limits.notes(layout)
     cloud, unreachable = None, None
     try:
         cloud = _cloud(context, config, bill.lines)
     except CloudError as error:
         unreachable = error  # the offline part is shown in any case
     if as_json:
-        click.echo(json.dumps(_json(config, bill, cloud)))
+        click.echo(json.dumps({**_json(config, bill, cloud), "notes": notes}))
     else:
         _print(config, bill, cloud)
+        click.echo("".join(f"note: {each}\n" for each in notes), err=True, nl=False)
     if unreachable:
         raise unreachable
     if cloud is None and not as_json:

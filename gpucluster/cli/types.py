@@ -10,12 +10,12 @@ import click
 from gpucluster.cli.frame.columns import columns
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.errors import UsageError
-from gpucluster.hardware import prices
+from gpucluster.hardware import prices, training_speed
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
 from gpucluster.hardware.unsupported import not_supported
 from gpucluster.meant import did_you_mean
 
-HEADING = ["type", "vCPUs", "GiB", "GPUs", "GPU GiB", "EFA", "NVMe GB", "$/hour"]
+HEADING = ["type", "vCPUs", "GiB", "GPUs", "vCPUs/GPU", "GPU GiB", "EFA", "NVMe GB", "$/hour"]
 
 
 EXAMPLES = """\b
@@ -45,6 +45,8 @@ def command(
 ) -> int:
     """List the instance types that a cluster can have, with their hardware and their on-demand price in USD per hour.
 
+    With names it also says how many images a type's vCPUs decode, and its GPUs train on, where that is known.
+
     GPU GiB is the memory of one GPU, EFA the number of network interfaces with EFA, NVMe GB the size of the local
     disks.
     """
@@ -58,6 +60,9 @@ def command(
         return 0
     for line in columns(_rows(found, zones, region or prices.REFERENCE)):
         click.echo(line)
+    for each in found if names else ():
+        if said := training_speed.sentence(each):
+            click.echo(said, err=True)
     click.echo(f"prices: {_prices(found, region or prices.REFERENCE)}; -: not known", err=True)
     return 0
 
@@ -113,6 +118,7 @@ def _zones(region: str, names: list[str]) -> dict[str, list[str]]:
 def _json(found: list[InstanceType], zones: dict[str, list[str]] | None, region: str) -> dict[str, Any]:
     types = [
         each._asdict()
+        | {"vcpus_per_gpu": each.vcpus_per_gpu or None, "images": training_speed.sentence(each) or None}
         | _price_json(prices.of(each.name, region))
         | ({"zones": zones.get(each.name, [])} if zones is not None else {})
         for each in found
@@ -130,7 +136,7 @@ def _rows(found: list[InstanceType], zones: dict[str, list[str]] | None, region:
         gpus = f"{each.gpus} {each.gpu_model}" if each.gpus else ""
         gpu_gib = f"{each.gpu_memory_mib / 1024:.0f}" if each.gpus else ""
         price = _price(prices.of(each.name, region), region)
-        row = [each.name, f"{each.vcpus}", f"{each.memory_gib}", gpus, gpu_gib]
+        row = [each.name, f"{each.vcpus}", f"{each.memory_gib}", gpus, f"{each.vcpus_per_gpu or ''}", gpu_gib]
         row += [f"{each.efa_interfaces or ''}", f"{each.nvme_gb or ''}", price]
         rows.append(row + ([] if zones is None else [" ".join(zones.get(each.name, [])) or "none"]))
     return rows

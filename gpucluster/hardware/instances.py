@@ -233,6 +233,11 @@ class InstanceType(NamedTuple):
         return self.name.partition(".")[2].startswith("metal")
 
     @property
+    def vcpus_per_gpu(self) -> int:
+        """0 without GPUs."""
+        return self.vcpus // self.gpus if self.gpus else 0
+
+    @property
     def boots_within_s(self) -> int:
         """From RunInstances to a node that works. ParallelCluster waits 1,800 s (3.12) for any type. Bare metal took 15
         to 25 minutes (https://mvm-deployment-docs.pages.dev/providers/aws/), before a step of ours has run."""

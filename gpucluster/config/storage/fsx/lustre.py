@@ -51,6 +51,16 @@ def throughput_mbps_per_tib(storage: FsxLustre) -> int | None:
     return tiers[0]
 
 
+SCRATCH_MBPS_PER_TIB = 200
+"""https://docs.aws.amazon.com/fsx/latest/LustreGuide/ssd-storage.html: SCRATCH_1 and SCRATCH_2."""
+GIB_PER_TIB = 1024
+
+
+def throughput_mbps(storage: FsxLustre) -> float:
+    """What its disks give all nodes together, in MB/s: its servers' memory and credits give more, for a time."""
+    return storage.capacity_gib / GIB_PER_TIB * (throughput_mbps_per_tib(storage) or SCRATCH_MBPS_PER_TIB)
+
+
 NITRO_3 = ("p3dn", "p4d", "p4de", "g4dn", "g5", "c5n")
 """Families with EFA that are older than Nitro 4, which Lustre's clients need for it (FSx user guide, configuring EFA
 clients; EC2 instance types guide, Nitro System)."""
