@@ -75,7 +75,8 @@ Examples:
     "--feed",
     is_flag=True,
     help="Measure instead what limits the training: it alone, its loader alone, and both. The program reads its "
-    "batches through gpucluster_train.feed.Feed. One run of each, on 1 node, unless --repeats and --nodes are given.",
+    "batches through gpucluster_train.feed.Feed. One run of each, on 1 node, with the job's launcher, unless "
+    "--repeats, --nodes or --launchers say otherwise.",
 )
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=3, metavar="N", help="Runs of each setting.  [default: 3]"
@@ -116,6 +117,7 @@ def command(
     The metric `throughput` is the speed. Without it, `bench` compares the run times of the jobs. It prints a table,
     warnings about weak results, and a JSON object as the last line. The exit code is 4 if a run failed.
     """
+    from gpucluster.job import load
     from gpucluster.layout import expand
     from gpucluster.measure import settings
 
@@ -125,13 +127,15 @@ def command(
         check(plot)
     file, given = split(words)
     given |= given_keys(flags)
+    layout = expand(context.load())
     if feed:
         if plot:
             raise UsageError("--plot: there is no plot of --feed", "remove one of the two")
         nodes, repeats = _unless_given("nodes", nodes, [1]), _unless_given("repeats", repeats, 1)
+        launchers = _unless_given("launchers", launchers, [load(layout, file, given).launcher])
     parts = tuple(settings.PARTS) if feed else ("",)
     wanted = settings.settings(launchers, [settings.variant(each) for each in variants], nodes, parts)
-    bench = _Bench.prepare(expand(context.load()), file, given, wanted, seed)
+    bench = _Bench.prepare(layout, file, given, wanted, seed)
     order = list(settings.order(wanted, repeats))
     if dry_run:
         warn(doubt for job in bench.jobs.values() for doubt in job.doubts())

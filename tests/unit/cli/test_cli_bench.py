@@ -177,6 +177,9 @@ def test_feed_measures_the_parts_of_the_training_once_on_one_node(bench, tmp_pat
     assert out.startswith(f"torchrun on 1 node: {speeds}: the loader limits; decode on the GPUs")
     (found,) = json.loads(out.splitlines()[-1])["settings"]
     assert found["limit"] == "loader" and found["both_per_s"] == 290
+    (tmp_path / "work" / "job.yaml").write_text("command: [python, train.py]\nlauncher: srun\nnodes: 4\n")
+    code, out, _ = bench("--feed", "--dry-run", "job.yaml")
+    assert (code, out.splitlines()[0]) == (0, "srun on 1 node, training alone")
     code, out, _ = bench("--feed", "--nodes", "2,1", "--repeats", "2", "--dry-run", "--", "python", "train.py")
     assert (code, len(out.splitlines())) == (0, 2 * 2 * 3)
 
