@@ -22,9 +22,7 @@ def records(stream: IO[bytes], place: str) -> Iterator[bytes]:
     while head := stream.read(_HEAD):
         length = int.from_bytes(head[:8], "little")
         if len(head) < _HEAD or length > _LARGEST:
-            raise ChannelError(
-                f"{place}: record {count} does not begin with a length: it is no whole TFRecord file"
-            )
+            raise ChannelError(f"{place}: record {count} does not begin with a length: it is no whole TFRecord file")
         record = stream.read(length + _FOOT)
         if len(record) < length + _FOOT:
             raise ChannelError(f"{place}: it ends in the middle of record {count}: copy or pack it again")

@@ -66,7 +66,7 @@ def _servers(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 def _channels(
     ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, dict[str, str]] | None:
-    """A source may contain commas and equals signs: only KEY= with a known key is read as a key. `null`: no channels."""
+    """A source may contain commas and equals signs: only KEY= of a known key is a key. `null`: no channels."""
     if values == (NULL,):
         return {}
     found = {}
