@@ -50,6 +50,15 @@ def _shards(ctx: click.Context, parameter: click.Parameter, value: str) -> dict[
     return found
 
 
+def _resize(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    from gpucluster.data.resizing import Resize
+
+    try:
+        return str(Resize.parse(value)) if value else ""
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from None
+
+
 @command.command(short_help="Pack a data set into shards.", epilog=EXAMPLES)
 @click.argument("source", metavar="SRC")
 @click.argument("target", metavar="DST")
@@ -69,6 +78,12 @@ def _shards(ctx: click.Context, parameter: click.Parameter, value: str) -> dict[
     type=click.Choice(["spread", "drop"]),
     default="spread",
     help="If the samples do not divide equally: spread the rest over the first shards, or drop it.  [default: spread]",
+)
+@click.option(
+    "--resize",
+    metavar="SHORT[:QUALITY]",
+    callback=_resize,
+    help="Scale images down to a shorter side of SHORT pixels, as JPEGs of QUALITY (90), except those of val and test.",
 )
 @click.option(
     "--exclude", "lists", multiple=True, metavar="FILE",

@@ -43,6 +43,7 @@ def text(plan: Plan, shards: list[Shard]) -> str:
         "remainder": plan.remainder,
         "left_out": plan.left_out,
         "classes": plan.classes,
+        **({"resize": plan.resize} if plan.resize else {}),
         "plan": plan.id,
     }
     lines = ",\n    ".join(shard.text() for shard in shards)

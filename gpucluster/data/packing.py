@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from gpucluster.addresses import in_s3
-from gpucluster.data import images, plan
+from gpucluster.data import images, plan, resizing
 from gpucluster.data.disk import temporary, write_error
 from gpucluster.data.locations import UNFINISHED, Location, location
 from gpucluster.data.plan import Plan
 from gpucluster.data.records import Record
+from gpucluster.data.resizing import Resize
 from gpucluster.data.source import Sample
 from gpucluster.errors import DataError, GpuClusterError
 
@@ -100,11 +101,19 @@ def _encoded(
         if reason := _flaw(sample, content, made):
             bad.append(Bad(sample.name, reason))
             continue
-        record = Record(at, sample.name, sample.label, content)
         try:
+            record = _record(at, sample, content, made)
             yield record, made.kind.encode(record)
         except ValueError as error:
             bad.append(Bad(sample.name, str(error)))
+
+
+def _record(number: int, sample: Sample, content: bytes, made: Plan) -> Record:
+    """Raises ValueError."""
+    name = sample.name
+    if made.resize:
+        name, content = resizing.resized(name, content, Resize.parse(made.resize))
+    return Record(number, name, sample.label, content)
 
 
 def _flaw(sample: Sample, content: bytes, made: Plan) -> str | None:

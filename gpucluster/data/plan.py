@@ -41,6 +41,8 @@ class Plan:
     """The digest of the order of samples."""
     check: bool = True
     """Whether each image is checked."""
+    resize: str = ""
+    """SHORT:QUALITY; empty if files are packed as they are."""
     offsets: tuple[int, ...] = field(default=(), repr=False)
     """For each shard, where its lines begin in SAMPLES; and where the last one's lines end."""
 
@@ -52,6 +54,8 @@ class Plan:
     def id(self) -> str:
         """Equal if the same files give the same shards, wherever the files are."""
         own = {name: value for name, value in asdict(self).items() if name not in ("source", "offsets", "check")}
+        if not self.resize:
+            del own["resize"]  # as before there was such a choice
         return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
 
     def shard(self, number: int) -> str:
@@ -101,7 +105,7 @@ def shuffled(samples: Sequence[Sample], seed: int) -> list[Sample]:
 
 def make(
     name: str, source: str, samples: Sequence[Sample], classes: Sequence[str], *,
-    shards: int, format: str, seed: int, drop: bool, check: bool,
+    shards: int, format: str, seed: int, drop: bool, check: bool, resize: str = "",
 ) -> tuple[Plan, bytes]:  # fmt: skip
     """The plan, and the text of SAMPLES. Raises UsageError."""
     per_shard = counts(name, len(samples), shards, drop=drop)
@@ -116,7 +120,8 @@ def make(
     plan = Plan(
         name=name, source=source, format=format, seed=seed, samples=len(kept), remainder=len(samples) % shards,
         left_out=tuple(sample.name for sample in rest), classes=tuple(classes), counts=per_shard,
-        digest=hashlib.sha256(text).hexdigest(), check=check, offsets=tuple(starts[first] for first in firsts),
+        digest=hashlib.sha256(text).hexdigest(), check=check, resize=resize,
+        offsets=tuple(starts[first] for first in firsts),
     )  # fmt: skip
     return plan, text
 

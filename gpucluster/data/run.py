@@ -17,7 +17,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from gpucluster.addresses import in_s3
-from gpucluster.data import excluded, lists, manifest, packing, plan, source
+from gpucluster.data import excluded, lists, manifest, packing, plan, resizing, source
 from gpucluster.data.disk import drop_temporary
 from gpucluster.data.locations import UNFINISHED, Location, location
 from gpucluster.data.manifest import Manifest
@@ -42,6 +42,8 @@ class Options:
     drop: bool = False
     """Drop the samples that do not fit into equal shards."""
     check: bool = True
+    resize: str = ""
+    """SHORT:QUALITY, for all splits except resizing.UNCHANGED; empty: files are packed as they are."""
     exclude: tuple[str, ...] = ()
     """Names of files."""
     exclude_from: tuple[str, ...] = ()
@@ -135,6 +137,8 @@ def tidy(target: str) -> None:
 def prepare(options: Options, tell: Tell) -> list[DataSet]:
     """Lists the source and makes the plans, or finds those of an earlier run."""
     _refuse_inside(options)
+    if options.resize:
+        resizing.require()
     left_out = [*options.exclude, *(name for file in options.exclude_from for name in excluded.read(file))]
     found = source.read(options.source, left_out)
     if found.ignored:
@@ -150,6 +154,7 @@ def prepare(options: Options, tell: Tell) -> list[DataSet]:
         made, lines = plan.make(
             name, found.location.address, samples, found.classes, shards=shards,
             format=options.format, seed=options.seed, drop=options.drop, check=options.check,
+            resize="" if split in resizing.UNCHANGED else options.resize,
         )  # fmt: skip
         tell(f"{target.inner(split).url}: {_sentence(made)}")
         sets.append(_settle(target.inner(split), made, lines, restart=options.restart, tell=tell))
@@ -194,6 +199,9 @@ def _sentence(made: Plan) -> str:
         text += f"; {len(made.left_out)} {are} left out, so that all shards are equal"
     elif high > low:
         text += f", one more in the first {made.remainder}"
+    if made.resize:
+        short, _, quality = made.resize.partition(":")
+        text += f"; resized to a shorter side of {short} pixels, JPEG quality {quality}"
     return f"{text}; {_count(len(made.classes), 'class', 'classes')}" if made.classes else text
 
 
@@ -237,9 +245,9 @@ def _forget(where: Location, old: Plan) -> None:
 
 
 def _difference(old: Plan, new: Plan) -> str:
-    for name in ("source", "format", "seed", "samples", "name"):
+    for name in ("source", "format", "seed", "samples", "name", "resize"):
         if getattr(old, name) != getattr(new, name):
-            return f"its {name} is {getattr(old, name)}, now {getattr(new, name)}"
+            return f"its {name} is {str(getattr(old, name)) or 'none'}, now {str(getattr(new, name)) or 'none'}"
     if len(old.counts) != len(new.counts):
         return f"it has {len(old.counts)} shards, now {len(new.counts)}"
     return "other files or labels"
