@@ -14,6 +14,7 @@ import gzip
 import io
 import os
 import shutil
+import struct
 import sys
 import tarfile
 import zlib
@@ -31,6 +32,8 @@ KEY = "__key__"
 BLOCK_BYTES = 512
 END = "its end-of-archive marker is missing"
 _END = bytes(BLOCK_BYTES)
+_FIELDS = struct.Struct("100s24x11sc12x6s2sc100x5s83xB166x").unpack
+"""Name, size and checksum, each with what ends it, kind, magic, and the first byte of the prefix."""
 _ENCODING = sys.getfilesystemencoding()
 """tarfile's default."""
 _BROKEN = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
@@ -130,20 +133,19 @@ def _plain(header: bytes) -> tuple[str, int] | None:
     POSIX.1-1988, and GNU's variant of it. Its checksum is the sum of its bytes, with spaces for the checksum itself;
     the lower half of an Adler-32 is 1 + the sum of all bytes, modulo 65521.
     """
-    if len(header) < BLOCK_BYTES or header[257:262] != b"ustar" or header[345] or header[135] not in b"\0 ":
+    if len(header) < BLOCK_BYTES:
         return None
-    kind = header[156]
-    if kind not in b"05":
+    name, digits, end, said, rest, kind, magic, prefix = _FIELDS(header)
+    if magic != b"ustar" or prefix or kind not in b"05" or rest != b"\0 " or end not in b"\0 ":
         return None
     try:
-        size, expected = int(header[124:135], 8), int(header[148:154], 8)
+        size, total = int(digits, 8), int(said, 8)
     except ValueError:
         return None
-    without = sum(header[148:156]) - 8 * ord(" ")
-    if (zlib.adler32(header) & 0xFFFF) != (expected + without + 1) % 65521 or size < 0:
+    if (zlib.adler32(header) & 0xFFFF) != (total + sum(said) - 7 * ord(" ") + 1) % 65521 or size < 0:
         return None
-    text = header[:100].partition(b"\0")[0].decode(_ENCODING, "surrogateescape")
-    return (text, size) if kind == ord("0") else (f"{text.rstrip('/')}/", 0)
+    text = name.partition(b"\0")[0].decode(_ENCODING, "surrogateescape")
+    return (text, size) if kind == b"0" else (f"{text.rstrip('/')}/", 0)
 
 
 _File = Tuple[str, bytes]
