@@ -103,7 +103,7 @@ class Channel:
         """
         pieces = [Piece(shard) for shard in self.part(epoch, rank=rank, size=size)]
         if self.shard == "by-node":
-            local, count = self.world.local_rank, self._ranks_per_node
+            local, count = self.world.local_rank, self.ranks_per_node
             if local >= count:
                 raise ChannelError(
                     f"channel {self.name}: this is rank {local} of its node, but a node has {count} "
@@ -114,7 +114,7 @@ class Channel:
         return pieces if each is None else between(pieces, 0, each)
 
     @property
-    def _ranks_per_node(self) -> int:
+    def ranks_per_node(self) -> int:
         return max(1, self.world.size // max(1, len(self.nodes)))
 
     def samples_each(self, epoch: int = 0, *, size: int | None = None) -> int | None:
@@ -125,7 +125,7 @@ class Channel:
         if self.shard == "none":
             return samples_of(self.every)
         if self.shard == "by-node":
-            shared = self.node_parts(epoch), self._ranks_per_node
+            shared = self.node_parts(epoch), self.ranks_per_node
         else:
             shared = parts(self.every, size or self.world.size, seed=self.seed, epoch=epoch), 1
         counts = [samples_of(part) for part in shared[0]]

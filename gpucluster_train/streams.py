@@ -16,10 +16,12 @@ from random import Random
 from typing import IO, TYPE_CHECKING, TypeVar
 
 from gpucluster_train import tars
-from gpucluster_train.assignment import Piece, cut
+from gpucluster_train.assignment import Piece, cut, samples_of
 from gpucluster_train.channels import S3, Channel, ChannelError
 
 Item = TypeVar("Item")
+SHARE_OF_MEMORY = 0.5
+"""Of a node's memory, for samples to draw from. The rest is for decoded pictures, the ranks, and the page cache."""
 if TYPE_CHECKING:
     Opening = Callable[[str], AbstractContextManager[IO[bytes]]]
     """Opens a shard to be read once, from start to end."""
@@ -95,11 +97,28 @@ def samples(
 
     Raises ChannelError.
     """
+    _check_room(channel, shuffle, workers)
     pieces = cut(channel.pieces(epoch, rank=rank, size=size, exact=exact), worker, workers)
     places = [channel.place_of(piece.shard) for piece in pieces]
     number = channel.world.rank if rank is None else rank
     chance = Random(f"{channel.seed} {seed} {epoch} {number} {worker}")
     return shuffled(_of_pieces(pieces, places, opening(places) if opening else opened), shuffle, chance)
+
+
+def _check_room(channel: Channel, shuffle: int, workers: int) -> None:
+    """Raises ChannelError if what all readers of this node keep to draw from would take most of its memory."""
+    samples, ranks = samples_of(channel.every), channel.ranks_per_node
+    if not samples:
+        return
+    held = min(shuffle * ranks * workers, samples * (ranks if channel.shard == "none" else 1))
+    needed = held * sum(shard.size_bytes for shard in channel.every) / samples
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > SHARE_OF_MEMORY * memory:
+        raise ChannelError(
+            f"channel {channel.name}: {ranks} ranks x {workers} workers of this node would keep {shuffle} samples each "
+            f"to draw from, {needed / 1e9:.1f} GB, and it has {memory / 1e9:.1f} GB of memory: use fewer workers, or a "
+            "smaller shuffle="
+        )
 
 
 def shuffled(items: Iterable[Item], size: int, chance: Random) -> Iterator[Item]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -110,6 +111,20 @@ def test_a_shard_with_other_samples_than_listed_is_named(tmp_path: Path, has: in
         return
     with pytest.raises(ChannelError, match=rf"train-000000.tar: has {said} samples than the 10 of its manifest.json"):
         numbers(read)
+
+
+def test_a_shuffle_that_fills_the_nodes_memory_is_refused(train: Path) -> None:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    shards = [{"name": "train-000000.tar", "size_bytes": memory * 16, "samples": 100 * 4096}]
+    path = train.parent / "large.json"
+    path.write_text(json.dumps({**json.loads(train.read_text()), "shards": shards}))
+    said = (
+        "2 ranks x 2 workers of this node would keep 4096 samples each to draw from, .* GB, and it has .* GB of memory"
+    )
+    with pytest.raises(ChannelError, match=said):
+        streams.samples(rank(path), shuffle=4096, workers=2)
+    for fits in ({"shuffle": 4096, "workers": 1}, {"shuffle": 2048, "workers": 2}, {"workers": 8}):
+        streams.samples(rank(path), **fits)  # type: ignore[arg-type]
 
 
 def test_an_empty_shard_has_no_samples_for_anybody(tmp_path: Path) -> None:
