@@ -21,7 +21,7 @@ from gpucluster_train.channels import S3, Channel, ChannelError
 
 Item = TypeVar("Item")
 SHARE_OF_MEMORY = 0.5
-"""Of a node's memory, for samples to draw from. The rest is for decoded pictures, the ranks, and the page cache."""
+"""What samples to draw from may take of a node's memory. The rest is for pictures, ranks and the page cache."""
 if TYPE_CHECKING:
     Opening = Callable[[str], AbstractContextManager[IO[bytes]]]
     """Opens a shard to be read once, from start to end."""
