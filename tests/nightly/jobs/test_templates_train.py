@@ -20,6 +20,7 @@ SUBJECTS = [
     "examples/torchvision/*",
     "examples/transformers/*",
     "gpucluster_job/packages/overlay.py",
+    "gpucluster_train/flops.py",
     "gpucluster_train/last_frees.py",
     "gpucluster/launchers/torchrun.py",
     "gpucluster_job/torchrun.py",
@@ -57,7 +58,8 @@ def test_fsdp_continues_after_an_interruption(cluster: Bed) -> None:
     assert undisturbed["loss"] < 1.5, "a guess costs ln 32 = 3.5"
     job = submit(cluster, "fsdp", "four", "--steps", "100000").last
     log = f"{job['folder']}/log.txt"
-    wait_for("a checkpoint", lambda: "step 20:" in cluster.ssh("cat", log), TIMEOUT_S)
+    # the checkpoint of step 20 is complete when that of step 40 begins
+    wait_for("a checkpoint", lambda: "step 60:" in cluster.ssh("cat", log), TIMEOUT_S)
     cluster.ssh("scancel", str(job["job_id"]))
     wait_for("the job's end", lambda: not cluster.ssh("squeue", "-h", "-j", str(job["job_id"])).strip(), 120)
     found = cluster.ssh("ls", "/home/ubuntu/tasks/fsdp/fsdp-four/state").split()
