@@ -1,6 +1,7 @@
 """FSDP: a small transformer, sharded over all ranks, with checkpoints from which any number of ranks resumes.
 
-PYTHONPATH=. torchrun --nproc-per-node 2 examples/fsdp/train.py --state /tmp/fsdp    # without a cluster, in a checkout
+Without a cluster, in a checkout:
+PYTHONPATH=. torchrun --nproc-per-node 2 examples/fsdp/train.py --state /tmp/fsdp
 """
 
 from __future__ import annotations
