@@ -86,3 +86,14 @@ def test_ranks_get_the_signal_before_the_time_limit(cluster: Bed) -> None:
     done = cluster.gpucluster("logs", "-f", job_id, timeout_s=400)
     assert done.returncode == 0, done.stderr + done.stdout
     assert printed("signalled") == ["[0", "[1", "[2", "[3"]
+
+
+def test_srun_leaves_the_choice_of_cpus_to_the_ranks(cluster: Bed) -> None:
+    """No GPU here has a NUMA node, so they keep all CPUs of the job."""
+    show = "echo cpus $SLURM_CPU_BIND_TYPE $((CPUS_PER_RANK - SLURM_CPUS_PER_TASK)) $OMP_NUM_THREADS"
+    job = cluster.submit(
+        "--nodes", "1", "--gpus-per-node", "2", "--launcher", "srun", "--follow", "--", "bash", "-c", show
+    )
+    assert job.exit_code == 0, job.told
+    said = [line.partition("] ")[2] for line in job.log]
+    assert [line for line in said if line.startswith("cpus ")] == ["cpus none 0 1"] * 2
