@@ -1,4 +1,4 @@
-"""`python -m bench [--runs N] [--epochs N...] [FIGURE...]`: a table for people, then one JSON line."""
+"""`python -m bench [--runs N] [--epochs N...] [--python PYTHON...] [FIGURE...]`: a table, then one JSON line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench import commands, jobs, partitions, resume, script, shards, synthesis
+from bench import commands, feed, jobs, partitions, resume, script, shards, synthesis
 from bench.figures import Figure, table
 
 ROOT = Path(__file__).parents[1]
@@ -20,12 +20,13 @@ GROUPS = {
     "synthesis": synthesis.figures,
     "partitions": partitions.figures,
     "shards": shards.figures,
+    "feed": feed.figures,
     "jobs": jobs.figures,
     "resume": resume.figures,
 }
 NEED_A_CLUSTER = ("jobs", "resume")
 """Run where they are named: `jobs` on a cluster that is up, `resume` in a local cloud that it starts."""
-SLOW = ("synthesis", "partitions", "shards", *NEED_A_CLUSTER)
+SLOW = ("synthesis", "partitions", "shards", "feed", *NEED_A_CLUSTER)
 
 
 def main() -> int:
@@ -43,6 +44,8 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=9, metavar="N", help=runs)
     epochs = f"for jobs: numbers of epochs to train (default: {' '.join(map(str, jobs.EPOCHS))})"
     parser.add_argument("--epochs", type=int, nargs="+", default=jobs.EPOCHS, metavar="N", help=epochs)
+    pythons = "for feed: Pythons that have the loaders' packages (bench/README.md)"
+    parser.add_argument("--python", nargs="+", default=[], metavar="PYTHON", help=pythons)
     arguments = parser.parse_args()
     unknown = set(arguments.groups) - set(GROUPS)
     if unknown:
@@ -51,6 +54,7 @@ def main() -> int:
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     groups: dict[str, Callable[..., list[Figure]]] = {
         **GROUPS,
+        "feed": partial(feed.figures, pythons=tuple(arguments.python)),
         "jobs": partial(jobs.figures, epochs=arguments.epochs),
     }
     figures: list[Figure] = []

@@ -27,9 +27,9 @@ def cpu_ms(argv: Sequence[str], environment: Mapping[str, str] | None = None) ->
     return 1000 * (usage.ru_utime + usage.ru_stime)
 
 
-def medians(measurements: Mapping[str, Measurement], runs: int) -> dict[str, float]:
-    """One run of each warms caches and is not counted."""
-    for measure in measurements.values():
+def medians(measurements: Mapping[str, Measurement], runs: int, *, warm: bool = True) -> dict[str, float]:
+    """One run of each warms caches and is not counted, unless they do so themselves."""
+    for measure in measurements.values() if warm else ():
         measure()
     seen: dict[str, list[float]] = {name: [] for name in measurements}
     for _ in range(runs):
