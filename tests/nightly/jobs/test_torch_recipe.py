@@ -1,0 +1,237 @@
+"""The torch recipe in a Python like the nodes', without a cluster: from shards and from a folder, two ranks each.
+
+test_recipes.py runs it on booted nodes, at the tiny size.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bed import ROOT, WHEELS
+from PIL import Image
+
+from tests.cuda_toolkit import UV, UV_CACHE
+
+SUBJECTS = [
+    "examples/imagenet/*",
+    "gpucluster_train/data_parallel.py",
+    "gpucluster_train/images.py",
+    "gpucluster_train/streams.py",
+    "gpucluster_train/torch_samples.py",
+    "tests/cluster/programs/recipe_checks.py",
+    "bootstrap/environments/horovod.txt",
+]
+COVERED_BY = "test_imagenet_recipes.py, without torch"
+RECIPE = ROOT / "examples" / "imagenet" / "train_torch.py"
+SMALL = (
+    "resnet50", "--image-size", "32", "--classes", "4", "--width", "0.125", "--global-batch", "16", "--workers", "2",
+    "--learning-rate", "0.05", "--reference-batch", "64", "--warmup-epochs", "0.5", "--weight-decay", "0",
+)  # fmt: skip
+TRAIN, VAL = 48, 13
+"""Images of each class. Two ranks do not share 52 images for validation in whole batches."""
+EPOCH = re.compile(r"epoch (\d+)/\d+: loss ([\d.]+), [\d.]+ images/s, data \d+ % of [\d.]+ s, next rate [\d.e-]+(.*)")
+
+pytestmark = pytest.mark.timeout(1800)
+
+
+def draw(folder: Path) -> None:
+    """Noise over one coarse picture for each class, as JPEGs; in training also a PNG, a grey and a CMYK one."""
+    of = random.Random(1)
+    coarse = [of.randbytes(3 * 16) for _ in range(4)]
+    for part, count in (("train", TRAIN), ("val", VAL)):
+        for number in range(4 * count):
+            kind = number % 4
+            noise = Image.frombytes("RGB", (64, 48), of.randbytes(3 * 64 * 48))
+            base = Image.frombytes("RGB", (4, 4), coarse[kind]).resize((64, 48), Image.Resampling.NEAREST)
+            picture = Image.blend(base, noise, 0.3)
+            mode = {5: "L", 6: "CMYK"}.get(number, "RGB") if part == "train" else "RGB"
+            path = folder / part / f"c{kind}" / f"{number}.JPEG"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            picture.convert(mode).save(path, "PNG" if (part, number) == ("train", 7) else "JPEG")
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A job's folder with pictures and with its channels, as the job's script leaves them to the ranks."""
+    folder = tmp_path_factory.mktemp("job")
+    draw(folder / "pictures")
+    words = ["data", "shard", folder / "pictures", folder / "shards", "--shards", "train=6,val=3", "--workers", "1"]
+    subprocess.run([sys.executable, "-m", "gpucluster.cli", *words, "--no-check"], check=True, cwd=ROOT)
+    asked = {"shard": "by-node", "mode": "mount", "unpack": "none"}
+    channels = {name: {**asked, "source": str(folder / "shards" / name)} for name in ("train", "val")}
+    (folder / "channels").mkdir()
+    (folder / "channels/nodes.txt").write_text("n0\n")
+    (folder / "channels.json").write_text(json.dumps(channels))
+    variables = os.environ | {"GPUCLUSTER_JOB_DIR": str(folder), "WORLD_SIZE": "2"}
+    subprocess.run([sys.executable, "-m", "gpucluster_train.prepare"], check=True, cwd=ROOT, env=variables)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The environment of torch and Horovod, with torchvision as a job adds it: its folder bin."""
+    if not WHEELS.is_dir():
+        pytest.skip("make boot downloads the jobs' wheels")
+    folder = tmp_path_factory.mktemp("python")
+    lock = folder / "lock.txt"
+    lines = (ROOT / "bootstrap/environments/horovod.txt").read_text().splitlines()
+    lock.write_text("\n".join(line for line in lines if re.match("[a-z]", line)))
+    subprocess.run([*UV, "venv", "--python", sys.executable, folder / "venv"], check=True)
+    links = ("--no-index", "--find-links", WHEELS, "--find-links", WHEELS / "horovod")
+    argv = [
+        *UV,
+        "pip",
+        "install",
+        "--python",
+        folder / "venv/bin/python",
+        "--no-deps",
+        *links,
+        "-r",
+        lock,
+        "torchvision",
+    ]
+    subprocess.run(argv, check=True, env=os.environ | UV_CACHE)
+    return folder / "venv" / "bin"
+
+
+@dataclass
+class Run:
+    code: int
+    log: str
+    losses: list[str] = field(default_factory=list)
+    curve: list[str] = field(default_factory=list)
+    """What follows the rate on each epoch's line."""
+
+    @property
+    def report(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.log[self.log.index("{") : self.log.rindex("}") + 1])
+        return found
+
+
+LAUNCHERS = {
+    "": ("python",),
+    "torchrun": ("torchrun", "--nproc-per-node", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0"),
+    "horovodrun": ("horovodrun", "--gloo", "-np", "2", "python"),
+}
+
+
+def run(programs: Path, launcher: str, *words: object, job: Path | None = None) -> Run:
+    variables = {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    if launcher:
+        variables["GPUCLUSTER_LAUNCHER"] = launcher
+    if job:
+        variables |= {"GPUCLUSTER_JOB_DIR": str(job), "GPUCLUSTER_NODE": "n0"}
+    argv = [*LAUNCHERS[launcher], RECIPE, *words]
+    done = subprocess.run(
+        argv, env=os.environ | variables, capture_output=True, text=True, timeout=900, check=False, cwd=RECIPE.parent
+    )
+    log = done.stdout + done.stderr
+    epochs = EPOCH.findall(log)
+    return Run(done.returncode, log, [loss for _, loss, _ in epochs], [rest for _, _, rest in epochs])
+
+
+def test_torchrun_and_horovodrun_train_alike_from_shards(programs: Path, job: Path) -> None:
+    found = [
+        run(programs, name, *SMALL, "--epochs", "3", "--validate-every", "1", job=job)
+        for name in ("torchrun", "horovodrun")
+    ]
+    assert [each.code for each in found] == [0, 0], "\n".join(each.log for each in found)
+    one, other = found
+    assert len(one.losses) == 3 and one.losses == other.losses
+    assert float(one.losses[-1]) < float(one.losses[0])
+    assert one.report["validated"] == 4 * VAL
+    assert one.report["accuracy"] == other.report["accuracy"]
+    assert all(re.fullmatch(r", accuracy [\d.]+ of 52 images", each) for each in one.curve[:2]), one.curve
+    assert "12 steps an epoch" in one.log  # of 192 images
+
+
+def test_a_training_from_a_folder_goes_on_from_its_checkpoint(programs: Path, job: Path, tmp_path: Path) -> None:
+    words = ("--data", job / "pictures", "--compress", "--checkpoint", tmp_path / "at.pt")
+    first = run(programs, "torchrun", *SMALL, "--epochs", "3", *words)
+    assert first.code == 0, first.log
+    again = run(programs, "torchrun", *SMALL, "--epochs", "3", *words)
+    assert again.code == 0, again.log
+    assert (len(first.losses), len(again.losses)) == (3, 0)
+    assert again.report["accuracy"] == first.report["accuracy"]
+    assert [path.name for path in tmp_path.iterdir()] == ["at.pt"]
+
+
+def test_b4_trains_with_everything_that_its_recipe_has(programs: Path) -> None:
+    words = ("--mixup", "0.2", "--ema-decay", "0.9", "--label-smoothing", "0.1", "--precision", "bf16")
+    done = run(programs, "", "efficientnet-b4", "--synthetic", "tiny", "--epochs", "2", *words)
+    assert done.code == 0, done.log
+    assert float(done.losses[1]) < float(done.losses[0])
+    assert done.report["validated"] == 128
+
+
+def test_a_broken_picture_is_named_in_one_line(programs: Path, job: Path, tmp_path: Path) -> None:
+    for part in ("train", "val"):
+        for path in sorted((job / "pictures" / part).rglob("*.JPEG")):
+            target = tmp_path / path.relative_to(job / "pictures")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    broken = tmp_path / "train" / "c1" / "9.JPEG"
+    broken.write_bytes(broken.read_bytes()[:-40])
+    done = run(programs, "", *SMALL, "--epochs", "1", "--data", tmp_path)
+    assert done.code == 1
+    assert re.search(rf"^error: {re.escape(str(broken))}: cannot be decoded: .*truncated", done.log, re.MULTILINE)
+    assert "Traceback" not in done.log
+
+
+@pytest.fixture(scope="module")
+def checks(programs: Path, job: Path) -> dict[str, Any]:
+    program = ROOT / "tests/cluster/programs/recipe_checks.py"
+    variables = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    argv = [programs / "python", program, job / "pictures"]
+    done = subprocess.run(argv, env=os.environ | variables, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_the_networks_are_torchvisions(checks: dict[str, Any]) -> None:
+    assert {name: each["parameters"] for name, each in checks["networks"].items()} == {
+        "resnet50": 25557032,
+        "efficientnet-b0": 5288548,
+        "efficientnet-b4": 19341616,
+    }
+    assert all(each["deviates"] and each["equal"] for each in checks["networks"].values())
+
+
+def test_images_are_in_channels_last_and_gradients_are_not(checks: dict[str, Any]) -> None:
+    """Horovod refuses gradients in channels_last: "Tensor is required to be contiguous"."""
+    layouts = checks["layouts"]
+    assert layouts["in_channels_last"] == layouts["convolutions"] == 53
+    assert layouts["contiguous_gradients"] and layouts["normalised"]
+
+
+def test_a_step_waits_for_no_gpu(checks: dict[str, Any]) -> None:
+    assert checks["steps"] == [3, 3]
+
+
+def test_a_checkpoint_is_written_while_the_training_goes_on(checks: dict[str, Any]) -> None:
+    found = checks["checkpoint"]
+    assert not found["waited"] and found["saved"] == [0, 0, 0, 0]
+    assert found["failure"].endswith("none/at.pt: the checkpoint cannot be written: No such file or directory")
+
+
+def test_each_image_of_a_folder_is_validated_once(checks: dict[str, Any]) -> None:
+    found = checks["folder"]
+    assert sum(found["validated"]) == found["count"] == 4 * TRAIN
+    assert found["batches"] == [5] * (found["of_a_rank"] // 5)  # of three workers
+
+
+def test_pictures_that_cannot_be_decoded(checks: dict[str, Any]) -> None:
+    said = checks["decoders"]
+    assert "image file is truncated" in said["truncated"]
+    assert said["empty"].startswith("train/c0/7.JPEG: cannot be decoded: it is empty: replace the file")
+    assert said["text"].startswith("train/c0/7.JPEG: cannot be decoded: it is no picture that Pillow knows")
