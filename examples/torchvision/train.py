@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy
@@ -30,7 +31,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--batch", type=int, default=32, help="images of a step, of all ranks together")
     parser.add_argument("--learning-rate", type=float, default=0.02)
-    parser.add_argument("--workers", type=int, default=0, help="processes that read images, for each rank")
+    parser.add_argument("--workers", default="auto", help="processes that read images, for each rank; auto: by CPUs")
     parser.add_argument("--state", type=Path, default=Path(os.environ.get("GPUCLUSTER_STATE", "state")))
     return parser.parse_args()
 
@@ -48,13 +49,31 @@ def make_images(folder: Path, classes: int = 4) -> None:
             image.save(folder / part / f"class-{kind}" / f"{number}.jpeg")
 
 
+def workers(asked: str) -> int:
+    """A rank's share of the node's CPUs, without two for torch's own threads."""
+    if asked != "auto":
+        return int(asked)
+    share = len(os.sched_getaffinity(0)) // int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    return max(0, share - 2)
+
+
+def precision(device: torch.device) -> torch.dtype:
+    """bfloat16 needs no loss scale; V100 has none of it."""
+    half = device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 8
+    return torch.bfloat16 if half else torch.float32
+
+
 def loaders(options: argparse.Namespace, folder: Path) -> tuple[DataLoader, DataLoader, int]:
     """To train on, to validate with, and the number of classes."""
-    last = [transforms.ToTensor(), transforms.Normalize(MEAN, DEVIATION)]
-    random = transforms.Compose([transforms.RandomResizedCrop(options.size), transforms.RandomHorizontalFlip(), *last])
-    centre = transforms.Compose([transforms.Resize(options.size * 8 // 7), transforms.CenterCrop(options.size), *last])
+    last = transforms.PILToTensor()  # bytes: the GPU makes numbers of them
+    random = transforms.Compose([transforms.RandomResizedCrop(options.size), transforms.RandomHorizontalFlip(), last])
+    centre = transforms.Compose([transforms.Resize(options.size * 8 // 7), transforms.CenterCrop(options.size), last])
     train, val = datasets.ImageFolder(folder / "train", random), datasets.ImageFolder(folder / "val", centre)
-    share = {"batch_size": options.batch // dist.get_world_size(), "num_workers": options.workers}
+    share = {
+        "batch_size": options.batch // dist.get_world_size(),
+        "num_workers": workers(options.workers),
+        "pin_memory": torch.cuda.is_available(),
+    }
     return (
         DataLoader(train, sampler=DistributedSampler(train, drop_last=True), drop_last=True, **share),
         DataLoader(val, sampler=DistributedSampler(val, shuffle=False), **share),
@@ -66,17 +85,31 @@ class Training:
     def __init__(self, options: argparse.Namespace, classes: int, device: torch.device) -> None:
         torch.manual_seed(0)
         self.device, self.file = device, options.state / "checkpoint.pt"
-        self.net = models.get_model(options.model, num_classes=classes).to(device)
+        net = models.get_model(options.model, num_classes=classes)
+        self.net = net.to(device, memory_format=torch.channels_last)
+        self.mean, self.deviation = (torch.tensor(each, device=device).view(3, 1, 1) for each in (MEAN, DEVIATION))
+        self.dtype = precision(device)
         self.model = DistributedDataParallel(self.net)
         rate = options.learning_rate
         self.optimizer = torch.optim.SGD(self.net.parameters(), rate, momentum=0.9, weight_decay=1e-4)
+
+    def batches(self, loader: DataLoader) -> Iterator[tuple[Tensor, Tensor]]:
+        """On the device, normalised, in channels_last: the order in which half precision is fastest."""
+        for images, labels in loader:
+            images = images.to(self.device, non_blocking=True).float() / 255
+            images = ((images - self.mean) / self.deviation).contiguous(memory_format=torch.channels_last)
+            yield images, labels.to(self.device, non_blocking=True)
+
+    def autocast(self) -> torch.autocast:
+        return torch.autocast(self.device.type, self.dtype, enabled=self.dtype is torch.bfloat16)
 
     def epoch(self, loader: DataLoader) -> float:
         """The mean loss over all ranks."""
         self.model.train()
         total = torch.zeros((), device=self.device)
-        for images, labels in loader:
-            loss = nn.functional.cross_entropy(self.model(images.to(self.device)), labels.to(self.device))
+        for images, labels in self.batches(loader):
+            with self.autocast():
+                loss = nn.functional.cross_entropy(self.model(images), labels)
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
@@ -89,8 +122,9 @@ class Training:
         """Loss and top-1 accuracy. Where the ranks' shares are not equal, some images count twice."""
         self.model.eval()
         seen: Tensor = torch.zeros(3, device=self.device)
-        for images, labels in loader:
-            outputs, labels = self.net(images.to(self.device)), labels.to(self.device)
+        for images, labels in self.batches(loader):
+            with self.autocast():
+                outputs = self.net(images).float()
             loss = nn.functional.cross_entropy(outputs, labels, reduction="sum")
             hits = (outputs.argmax(dim=1) == labels).sum()
             seen += torch.stack([loss, hits, torch.tensor(len(labels), device=self.device)])
@@ -144,6 +178,7 @@ def main() -> None:
     if torch.cuda.is_available():
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
+        torch.backends.cudnn.benchmark = True  # all steps have one shape
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     train(options, device)
     dist.destroy_process_group()
