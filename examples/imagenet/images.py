@@ -76,19 +76,19 @@ class Folder(Indexed):
 
     def __init__(self, folder: Path, decode: Decode | None, world: World, seed: int, *, training: bool) -> None:
         self._folder, self._decode = folder, decode
-        self._names = sorted(each.name for each in os.scandir(folder) if each.is_dir()) if folder.is_dir() else []
+        self.names = sorted(each.name for each in os.scandir(folder) if each.is_dir()) if folder.is_dir() else []
         # No list: 1.28 million objects of Python would be copied into each worker, which counts their references.
-        files = [_files(folder / name) for name in self._names]
+        files = [_files(folder / name) for name in self.names]
         self._files = numpy.concatenate(files) if files else numpy.array([], "S1")
         self._first = numpy.cumsum([0, *map(len, files)])
         if not len(self._files):
             raise SystemExit(f"{folder}: no images; it must hold a folder for each class, with its images")
-        self.classes = len(self._names)
+        self.classes = len(self.names)
         super().__init__(len(self._files), world, seed, training=training)
 
     def picture(self, index: int) -> Picture | dict[str, Any]:
         label = int(numpy.searchsorted(self._first, index, side="right")) - 1
-        path = self._folder / self._names[label] / os.fsdecode(self._files[index])
+        path = self._folder / self.names[label] / os.fsdecode(self._files[index])
         sample = {"__key__": str(path), "jpg": path.read_bytes(), "cls": b"%d" % label}
         return self._decode(sample) if self._decode else sample
 
@@ -151,7 +151,7 @@ def sources(
     if options.synthetic == "gpu":
         train, held_out = (count // world.size for count in SYNTHETIC["gpu"])
         return Resident(train, batch, options.recipe, device), Resident(held_out, batch, options.recipe, device)
-    on_gpu, found = decodes_on_gpu(options, device), []
+    on_gpu, found, folders = decodes_on_gpu(options, device), [], []
     workers = 0 if options.synthetic == "tiny" else options.workers
     for training in (True, False):
         samples = _samples(options, world, training=training, decoded=not on_gpu)
@@ -161,7 +161,16 @@ def sources(
         else:
             batches = loader(samples, batch, workers, training, seed=options.seed + world.rank)
         found.append(Loaded(samples, batches, getattr(samples, "classes", options.recipe.classes)))
+        folders += [samples] if options.data else []
+    check_classes(*folders)
     return found[0], found[1]
+
+
+def check_classes(train: Folder | None = None, held_out: Folder | None = None) -> None:
+    """With other folders, a class would have another number in validation."""
+    if train and held_out and train.names != held_out.names:
+        other = sorted(set(train.names) ^ set(held_out.names))[0]
+        raise SystemExit(f"{other}: this class is only in one of train/ and val/: both must have the same folders")
 
 
 DALI = "gpucluster_train.dali"

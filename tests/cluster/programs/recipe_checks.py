@@ -144,7 +144,15 @@ def folder_of(path: Path) -> dict[str, Any]:
     seen = [sum(len(labels) for _, labels in loader) for loader in loaders]
     training = images.Folder(path / "train", decode, World(0, 3), 0, training=True)
     batches = [len(labels) for _, labels in pictures_of.loader(training, 5, 3, True)]
-    return {"count": made[0]._count, "validated": seen, "of_a_rank": len(training), "batches": batches}
+    fewer = images.Folder(path / "train", decode, World(), 0, training=False)
+    fewer.names = fewer.names[1:]
+    try:
+        images.check_classes(training, fewer)
+        other = ""
+    except SystemExit as error:
+        other = str(error)
+    found = {"count": made[0]._count, "validated": seen, "of_a_rank": len(training), "batches": batches}
+    return {**found, "other_classes": other}
 
 
 def main(folder: Path) -> None:

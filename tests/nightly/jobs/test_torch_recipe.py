@@ -228,6 +228,7 @@ def test_each_image_of_a_folder_is_validated_once(checks: dict[str, Any]) -> Non
     found = checks["folder"]
     assert sum(found["validated"]) == found["count"] == 4 * TRAIN
     assert found["batches"] == [5] * (found["of_a_rank"] // 5)  # of three workers
+    assert found["other_classes"].startswith("c0: this class is only in one of train/ and val/")
 
 
 def test_pictures_that_cannot_be_decoded(checks: dict[str, Any]) -> None:
