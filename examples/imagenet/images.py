@@ -37,7 +37,10 @@ class Source(Protocol):
     def __len__(self) -> int:
         """Batches of an epoch."""
 
-    def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]: ...
+    def set_epoch(self, epoch: int) -> None: ...
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """A pass over the epoch."""
 
 
 class Indexed(IterableDataset):
@@ -123,8 +126,10 @@ class Loaded:
     def __len__(self) -> int:
         return len(self._batches)
 
-    def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
-        self._samples.set_epoch(number)
+    def set_epoch(self, epoch: int) -> None:
+        self._samples.set_epoch(epoch)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         return iter(self._batches)
 
 
@@ -140,7 +145,10 @@ class Resident:
     def __len__(self) -> int:
         return self._steps
 
-    def epoch(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
+    def set_epoch(self, epoch: int) -> None:
+        """Each is alike."""
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         return ((self._pictures, self._labels) for _ in range(self._steps))
 
 

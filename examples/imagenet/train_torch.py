@@ -10,7 +10,7 @@ import copy
 import json
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import images
@@ -58,7 +58,7 @@ class Training:
         per_rank = self.batches.per_rank
         self.train, self.held_out = images.sources(options, world, per_rank, device, self.input_dtype)
         recipe = self.recipe = replace(options.recipe, classes=self.train.classes)
-        self.steps = len(self.train)
+        self.feed, self.steps = Feed(self.train), len(self.train)
         if not self.steps:
             needed = f"one step of rank {world.rank} needs {per_rank} images, and it has fewer"
             raise SystemExit(f"{needed}: use fewer ranks or a smaller batch")
@@ -82,7 +82,7 @@ class Training:
     def autocast(self) -> torch.autocast:
         return torch.autocast(self.ranks.device.type, self.dtype, enabled=self.dtype is not torch.float32)
 
-    def inputs(self, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
+    def inputs(self, batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
         device = self.ranks.device
         for pictures, labels in batches:
             if pictures.dtype is torch.uint8:
@@ -111,8 +111,9 @@ class Training:
     def epoch(self, number: int) -> Epoch:
         started, total = time.perf_counter(), torch.zeros((), device=self.ranks.device)
         self.model.train()
-        feed, steps = Feed(self.train.epoch(number)), 0
-        for pictures, labels in self.inputs(iter(feed)):
+        self.train.set_epoch(number)
+        steps = 0
+        for pictures, labels in self.inputs(self.feed):
             total += self.step(pictures, labels)
             steps += 1
         if steps != self.steps:
@@ -120,7 +121,7 @@ class Training:
             raise SystemExit(f"epoch {number + 1}: {found}")
         loss = self.ranks.mean(total / steps).item()
         speed = steps * self.batches.world / (time.perf_counter() - started)
-        return Epoch(loss, speed, feed.report())
+        return Epoch(loss, speed, self.feed.report())
 
     @torch.no_grad()
     def accuracy(self) -> tuple[float, int]:
@@ -132,7 +133,7 @@ class Training:
         self.ranks.agree(net)
         net.eval()
         right, count = torch.zeros((), device=self.ranks.device), 0
-        for pictures, labels in self.inputs(self.held_out.epoch(0)):
+        for pictures, labels in self.inputs(self.held_out):
             with self.autocast():
                 right += (net(pictures).argmax(dim=1) == labels).sum()
             count += len(labels)

@@ -90,7 +90,7 @@ def steps_that_wait(words: list[str]) -> int:
     """Makes three steps in which whatever would wait for a GPU raises. Returns how many were made."""
     options = recipes.options(tuple(train_torch.MODELS), words)
     training = train_torch.Training(Ddp(World(), torch.device("cpu")), options)
-    batches = list(training.inputs(training.train.epoch(0)))[:3]
+    batches = list(training.inputs(training.train))[:3]
     names = ("item", "cpu", "tolist", "numpy", "__bool__", "__float__", "__int__")
     kept = {name: getattr(Tensor, name) for name in names}
 
