@@ -27,7 +27,7 @@ from gpucluster_train.world import workers
 __all__ = ["DECODERS", "Batches", "Decode", "decoder", "loader", "loss", "normalised", "pixels", "workers"]
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of ImageNet's colours, which are 0 to 1."""
+"""ImageNet's colours, from 0 to 1."""
 SUFFIXES = ("jpg", "jpeg", "png")
 Batch = Tuple[Tensor, Tensor]
 
