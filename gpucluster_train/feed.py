@@ -21,11 +21,17 @@ Batch = TypeVar("Batch")
 
 
 class Feed(Generic[Batch]):
-    """Each pass over it is a pass over `batches`. The figures are those of the last pass, or of the current one so
-    far. In a run of `gpucluster bench --feed` it measures, and then ends the program."""
+    """Each pass over it is a pass over `batches`: a loader, or a function that begins a pass, if the loader is a
+    generator. The figures are those of the last pass, or of the current one so far. In a run of `gpucluster bench
+    --feed`, which makes several passes, it measures, and then ends the program."""
 
-    def __init__(self, batches: Iterable[Batch], clock: Callable[[], float] = time.perf_counter) -> None:
-        self._batches, self._clock = batches, clock
+    def __init__(
+        self,
+        batches: Iterable[Batch] | Callable[[], Iterable[Batch]],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._batches: Iterable[Batch] = batches if isinstance(batches, Iterable) else Passes(batches)
+        self._clock = clock
         self._waits: Waits = HostWaits(clock)
         self._began = self._ended = self._counted_to = 0.0
         self._waited_s = 0.0
@@ -88,6 +94,14 @@ class Feed(Generic[Batch]):
 
     def report(self) -> str:
         return f"data {100 * self.share:.0f} % of {self.seconds:.1f} s"
+
+
+class Passes(Generic[Batch]):
+    def __init__(self, begin: Callable[[], Iterable[Batch]]) -> None:
+        self._begin = begin
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter(self._begin())
 
 
 class Waits(Protocol):

@@ -49,8 +49,10 @@ class Trial:
         return iter(())
 
     def _drain(self, source: Iterable[Any]) -> None:
-        """Twice: at first with cold files, where a channel names them, then with what this node keeps of them."""
-        found = {"cold_per_s": self._drained(source)} if let_go() else {}
+        """Twice: at first with cold files, where a channel names them, then with what this node keeps of them. Once if
+        the source cannot begin again."""
+        begins_again = not isinstance(source, Iterator)
+        found = {"cold_per_s": self._drained(source)} if begins_again and let_go() else {}
         self._passed = 0
         self._end({**found, "per_s": self._drained(source)})
 
@@ -61,7 +63,16 @@ class Trial:
                 if speed := self._count(batch):
                     return speed
             if self._passed == before:
-                sys.exit(f"error: {MODE}={self._mode}: the loader has no batches, so there is nothing to measure")
+                return self._of_fewer(before)
+
+    def _of_fewer(self, passed: int) -> float:
+        """Raises SystemExit if too few batches have passed."""
+        if passed <= WARM_UP:
+            again = "Feed takes the loader itself, or a function that begins a pass, so that it can begin again"
+            sys.exit(
+                f"error: {MODE}={self._mode}: the loader gave {passed} batches, {WARM_UP} are for warm-up; {again}"
+            )
+        return self._speed()
 
     def _count(self, batch: Any) -> float:
         """Samples, or batches, in a second; 0 until enough have passed."""
@@ -69,14 +80,17 @@ class Trial:
             synchronize()
             self._since, self._samples = self._clock(), 0
         if self._passed == WARM_UP + MEASURED:
-            synchronize()
-            return self._samples / max(self._clock() - self._since, 1e-9)
+            return self._speed()
         size = samples(batch)
         if size is None:
             self._unit = "batches"
         self._samples += size or 1
         self._passed += 1
         return 0.0
+
+    def _speed(self) -> float:
+        synchronize()
+        return self._samples / max(self._clock() - self._since, 1e-9)
 
     def _end(self, found: Mapping[str, float]) -> None:
         shown = ", ".join(f"{value:.1f} {self._unit}/s{' cold' * (name != 'per_s')}" for name, value in found.items())

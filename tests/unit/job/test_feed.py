@@ -64,6 +64,11 @@ def test_the_report_is_a_line_that_a_metric_finds_and_starts_anew_with_each_pass
         assert feed.report() == "data 0 % of 5.0 s"
 
 
+def test_a_function_begins_a_pass_of_a_generator() -> None:
+    feed = Feed(lambda: (number for number in range(3)))
+    assert list(feed) == list(feed) == [0, 1, 2]
+
+
 def test_a_pass_that_is_left_early_ends_there() -> None:
     clock = Clock()
     for _ in (feed := Feed(slow(clock, 1.0, 1.0), clock)):

@@ -66,8 +66,33 @@ def test_each_mode_measures_its_part_over_several_epochs_and_ends_the_program(
 
 
 def test_a_loader_without_batches_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SystemExit, match="the loader has no batches, so there is nothing to measure"):
+    with pytest.raises(SystemExit, match="the loader gave 0 batches, 20 are for warm-up; Feed takes the loader itself"):
         Training(0).run(monkeypatch, "loader")
+
+
+@pytest.mark.parametrize("batches", [WARM_UP + 5, 500])
+def test_a_loader_that_cannot_begin_again_is_measured_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], batches: int
+) -> None:
+    training = Training(batches)
+    measured = Trial("loader", lambda: training.now)
+    monkeypatch.setattr("gpucluster_train.feed.trial", lambda: measured)
+    monkeypatch.setattr(feed_trial, "let_go", lambda: True)
+    with pytest.raises(SystemExit) as ended:
+        list(Feed(iter(training)))
+    assert ended.value.code == 0 and "samples/s cold" not in capsys.readouterr().out
+    assert training.loaded == min(batches, WARM_UP + MEASURED + 1)
+
+
+def test_a_function_begins_each_pass(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    training = Training(500)
+    measured = Trial("loader", lambda: training.now)
+    monkeypatch.setattr("gpucluster_train.feed.trial", lambda: measured)
+    monkeypatch.setattr(feed_trial, "let_go", lambda: True)
+    with pytest.raises(SystemExit):
+        list(Feed(lambda: iter(training)))
+    assert "samples/s cold, " in capsys.readouterr().out
+    assert training.loaded == 2 * (WARM_UP + MEASURED + 1)
 
 
 def test_the_loader_is_measured_with_cold_files_where_a_channel_names_them(
