@@ -93,6 +93,8 @@ class Feed(Generic[Batch]):
         return min(1.0, self.waited_s / seconds) if seconds > 0 else 0.0
 
     def report(self) -> str:
+        if not self._began:  # no pass, or a run of `bench --feed`
+            return "data not counted"
         return f"data {100 * self.share:.0f} % of {self.seconds:.1f} s"
 
 

@@ -52,7 +52,7 @@ def test_the_report_is_a_line_that_a_metric_finds_and_starts_anew_with_each_pass
 
     loader = Loader()
     feed = Feed(loader, clock)
-    assert len(feed) == 1 and feed.report() == "data 0 % of 0.0 s"
+    assert len(feed) == 1 and feed.report() == "data not counted"
     for _ in feed:
         clock.runs(8.6)
     assert feed.report() == "data 31 % of 12.4 s"
