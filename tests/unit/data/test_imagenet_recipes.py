@@ -119,6 +119,9 @@ def test_a_loss_that_is_no_number_ends_the_training(recipes: ModuleType) -> None
         ("resnet50-mxnet", "p3-beegfs-mxnet", 8),  # one for each node
         ("efficientnet-horovod", "p4d-fsx-smddp", 64),
         ("efficientnet-smddp", "p4d-fsx-smddp", 64),
+        ("resnet50-keras", "p4d-fsx-smddp", 64),
+        ("efficientnet-b0-keras", "p4d-fsx-smddp", 64),
+        ("efficientnet-b4-keras", "p4d-fsx-smddp", 64),
     ],
 )
 def test_job_files_fit_their_clusters(job: str, cluster: str, ranks: int) -> None:
@@ -131,6 +134,7 @@ def test_job_files_fit_their_clusters(job: str, cluster: str, ranks: int) -> Non
 def test_every_job_file_is_checked() -> None:
     assert {path.stem for path in RECIPES.glob("*.yaml")} == {
         "resnet50-ddp", "resnet50-horovod", "resnet50-mxnet", "efficientnet-horovod", "efficientnet-smddp",
+        "resnet50-keras", "efficientnet-b0-keras", "efficientnet-b4-keras",
     }  # fmt: skip
 
 
