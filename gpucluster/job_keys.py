@@ -246,7 +246,7 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             "gives a job whole cores, so an odd number on a node is rounded up", default="an equal share",
             same_run="it decides how fast a rank is"),
         Key("binding", form="choice", values=get_args(Binding),
-            help="numa: each rank uses the CPUs near its GPU; none: all of the job's.  [default: numa]",
+            help="CPUs of each rank: those near its GPU (numa), or all of the job's (none).  [default: numa]",
             meaning="`numa`: each rank runs on the CPUs near its GPU; `none`: on all of the job's, see "
             "[launchers.md](launchers.md#cpus-of-a-rank)", default="`numa`", same_run="as cpus_per_task"),
         Key("constraint", flags="-C --constraint", metavar="FEATURES", help="Slurm features that the nodes must have.",

@@ -190,7 +190,7 @@ class Batches:
 
     def _cut(self, keys: list[str], pictures: list[Any], labels: list[int]) -> _Batch:
         """Takes the first batch off the lists."""
-        self._on_their_way.append(list(zip(keys[: self._batch], pictures, strict=False)))
+        self._on_their_way.append(list(zip(keys[: self._batch], pictures)))
         found = pictures[: self._batch], np.array(labels[: self._batch], np.int64)
         for each in (keys, pictures, labels):
             del each[: self._batch]

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, Callable, ContextManager, TypeVar
 
 from gpucluster_train import tars
 from gpucluster_train.assignment import Piece, cut, samples_of
@@ -22,9 +22,8 @@ from gpucluster_train.channels import S3, Channel, ChannelError
 Item = TypeVar("Item")
 SHARE_OF_MEMORY = 0.5
 """What samples to draw from may take of a node's memory. The rest is for pictures, ranks and the page cache."""
-if TYPE_CHECKING:
-    Opening = Callable[[str], AbstractContextManager[IO[bytes]]]
-    """Opens a shard to be read once, from start to end."""
+Opening = Callable[[str], ContextManager[IO[bytes]]]
+"""Opens a shard to be read once, from start to end."""
 
 
 @contextmanager

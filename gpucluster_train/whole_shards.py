@@ -14,7 +14,7 @@ from gpucluster_train.channels import Channel, ChannelError
 def places(channel: Channel, epoch: int) -> list[str]:
     """Paths, or S3 URIs, of this rank's shards in this epoch. No two ranks have one, and together they have all."""
     if channel.shard == "by-node":
-        own = _divided(channel, channel.part(epoch), _ranks_on_a_node(channel), epoch)[channel.world.local_rank]
+        own = _divided(channel, channel.part(epoch), channel.ranks_per_node, epoch)[channel.world.local_rank]
     else:
         own = _divided(channel, channel.every, channel.world.size, epoch)[channel.world.rank]
     return [channel.place_of(shard) for shard in own]
@@ -44,13 +44,9 @@ def samples_each(channel: Channel, epochs: int) -> int:
 def _of_all_ranks(channel: Channel, epoch: int) -> list[list[Shard]]:
     if channel.shard != "by-node":
         return _divided(channel, channel.every, channel.world.size, epoch)
-    ranks = _ranks_on_a_node(channel)
+    ranks = channel.ranks_per_node
     return [own for part in channel.node_parts(epoch) for own in _divided(channel, part, ranks, epoch)]
 
 
 def _divided(channel: Channel, shards: Sequence[Shard], count: int, epoch: int) -> list[list[Shard]]:
     return parts(shards, count, seed=channel.seed, epoch=epoch)
-
-
-def _ranks_on_a_node(channel: Channel) -> int:
-    return max(1, channel.world.size // max(1, len(channel.nodes)))

@@ -69,8 +69,11 @@ _RANKS_ON_NODE = ("LOCAL_WORLD_SIZE", "HOROVOD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOC
 def cpus(environment: Mapping[str, str], usable: int) -> int:
     """This rank's share of its node's CPUs. `usable`: those that the process may run on.
 
-    A rank that is bound to the CPUs near its GPU shares them with others: its part of all CPUs of the job counts.
+    A rank that is bound to the CPUs near its GPU shares them with others: its part of all CPUs of the job counts, which
+    the job has put into CPUS_PER_RANK.
     """
+    if counted := environment.get("CPUS_PER_RANK"):
+        return max(1, int(counted))
     ranks = next((int(environment[name]) for name in _RANKS_ON_NODE if environment.get(name)), 1)
     of_job = int(environment.get("SLURM_CPUS_ON_NODE") or usable)
     return max(1, min(usable, of_job // ranks))

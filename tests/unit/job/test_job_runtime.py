@@ -190,7 +190,7 @@ def test_every_module_is_python_3_8_and_imports_nothing_that_is_not_pythons_own(
 
 
 BOTH = (PACKAGE, PACKAGE.with_name("gpucluster_train"))
-FRAMEWORKS = ("torch", "tensorflow", "mxnet", "horovod")
+FRAMEWORKS = ("torch", "tensorflow", "mxnet", "horovod", "numpy")
 SUBSCRIPTS_OF_3_9 = {
     *dir(builtins),
     *collections.__all__,
