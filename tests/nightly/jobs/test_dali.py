@@ -1,6 +1,6 @@
 """DALI from PyPI decodes a channel's shards on the CPUs: nothing is lost or doubled, and the pictures are PIL's.
 
-The same pipeline decodes on a GPU, where tests/gpu/speed.py measures it.
+The same pipeline decodes on a GPU, where tests/gpu/speed.py measures it. Here every part of that program runs, tiny.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pytest
 from bed import ROOT, WHEELS
 from PIL import Image
 
+from bench import photos
 from tests.cuda_toolkit import UV, UV_CACHE
 
 SUBJECTS = [
@@ -25,6 +26,9 @@ SUBJECTS = [
     "gpucluster_train/images.py",
     "gpucluster_train/torch_samples.py",
     "tests/cluster/programs/decode_with_dali.py",
+    "tests/gpu/speed.py",
+    "examples/imagenet/*.py",
+    "examples/fsdp/train.py",
 ]
 COVERED_BY = "test_imagenet_recipes.py, without DALI"
 CLASSES = 43
@@ -71,8 +75,8 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(job: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the program printed, in a Python with torch for CPUs and with the package that a job would ask for."""
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With torch for CPUs, and with the package that a job would ask for."""
     if not WHEELS.is_dir():
         pytest.skip("make boot downloads the jobs' wheels")
     folder = tmp_path_factory.mktemp("dali")
@@ -81,9 +85,15 @@ def found(job: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]
     subprocess.run([*UV, "venv", "--python", sys.executable, folder], check=True)
     argv = [*UV, "pip", "install", "--python", folder / "bin/python", "--find-links", WHEELS, newest, package, "pillow"]
     subprocess.run(argv, check=True, env=os.environ | UV_CACHE)
+    return folder / "bin/python"
+
+
+@pytest.fixture(scope="module")
+def found(job: Path, python: Path) -> dict[str, Any]:
+    """What the program printed."""
     program = ROOT / "tests/cluster/programs/decode_with_dali.py"
     variables = {"GPUCLUSTER_JOB_DIR": str(job), "GPUCLUSTER_NODE": "n0", "PYTHONPATH": str(ROOT)}
-    argv = [folder / "bin/python", program, job / "pictures"]
+    argv = [python, program, job / "pictures"]
     done = subprocess.run(argv, env=os.environ | variables, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -110,3 +120,16 @@ def test_a_broken_picture_is_named(found: dict[str, Any]) -> None:
     assert re.fullmatch(r"sample \d{9}: truncated JPEG: its end marker is missing: .*", truncated)
     assert re.match(r"sample \d{9}: cannot be decoded: ", garbled), garbled
     assert truncated[:16] == garbled[:16]  # the same order, and the same file in it
+
+
+def test_every_part_of_the_gpus_program_runs_tiny(python: Path, tmp_path: Path) -> None:
+    photos.write(tmp_path / "photos", 48)
+    photos.pack(tmp_path / "photos", tmp_path / "shards", 4)
+    photos.job(tmp_path / "job", {"train": tmp_path / "shards", "val": tmp_path / "shards"})
+    argv = [python, ROOT / "tests/gpu/speed.py", tmp_path / "job", "--tiny"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads(done.stdout.splitlines()[-1])
+    assert len(rows) == 17
+    without = [row["figure"] for row in rows if row["measured"] is None]
+    assert without == ["of it, MFU"], done.stdout  # of a CPU, whose peak nobody states
