@@ -10,6 +10,7 @@ seconds on a CPU: that proves this program, and says nothing about a GPU.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import re
@@ -90,9 +91,7 @@ class Bench:
 
 
 def net(name: str, tiny: bool) -> nn.Module:
-    import efficientnet
-    import resnet
-
+    efficientnet, resnet = (importlib.import_module(each) for each in ("efficientnet", "resnet"))
     makers = {"resnet50": resnet.resnet50, "b0": efficientnet.efficientnet_b0, "b4": efficientnet.efficientnet_b4}
     model: nn.Module = makers[name](1000, 0.125 if tiny else 1.0)
     return model
