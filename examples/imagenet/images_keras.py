@@ -69,7 +69,9 @@ class Encoded:
             return self._cut(jpeg, centre(shape)), label
         seed = tf.stack([self._seed + (place[0] << 32), tf.cast(place[1], tf.int64)])
         picture = self._cut(jpeg, part(shape, seed))
-        return tf.image.stateless_random_flip_left_right(picture, seed), label
+        # Philox by name: the default algorithm gives other numbers where XLA compiles it
+        mirrored = tf.random.stateless_uniform((), seed, alg="philox") < 0.5
+        return tf.where(mirrored, tf.reverse(picture, [1]), picture), label
 
     def _cut(self, jpeg: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
         """Decodes no more than the window."""

@@ -47,14 +47,15 @@ BATCH_NORM_MOMENTUM = 0.9
 """Keras's 0.99 looks back a hundred steps, and an epoch of 64 ranks has 78."""
 POLICIES = {"fp32": "float32", "fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
 LOSS_SCALE = 1024.0
-XLA = "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"
+XLA, XLA_ON_CPUS = "--tf_xla_auto_jit=2", "--tf_xla_cpu_global_jit"
 """Clusters of operations are compiled, and Horovod's stay between them. With jit_compile=True they would have to be
 compiled too, which Horovod 0.28 cannot: No registered 'HorovodAllreduce' OpKernel for XLA_CPU_JIT."""
 
 
 def prepare() -> tf.config.PhysicalDevice | None:
     """Must come before TensorFlow's first operation. Returns this rank's GPU. TF_XLA_FLAGS="" turns XLA off."""
-    os.environ.setdefault("TF_XLA_FLAGS", XLA)
+    has_gpu = os.path.exists("/dev/nvidiactl")  # TensorFlow reads the flags when it looks for devices
+    os.environ.setdefault("TF_XLA_FLAGS", XLA if has_gpu else f"{XLA} {XLA_ON_CPUS}")
     os.environ.setdefault("TF_GPU_THREAD_MODE", "gpu_private")
     hvd.init()
     gpus = tf.config.list_physical_devices("GPU")
