@@ -23,7 +23,7 @@ Epoch = Callable[[], int]
 
 
 def cpu_s() -> float:
-    """Of this process and of its living children: a DataLoader's workers live on."""
+    """The CPU seconds of this process and of its living children: a DataLoader's workers live on."""
     ticks = 0
     for tasks in Path("/proc/self/task").glob("*/children"):
         for child in tasks.read_text().split():

@@ -244,7 +244,7 @@ def _graph(source: Any, size: int, training: bool, hw_decoder_load: float | None
     # Threads that are tied to CPUs would be tied to the same ones in each of the node's ranks.
     decoder: dict[str, Any] = {"adjust_orientation": False, "device": "cpu"}
     if hw_decoder_load is not None:
-        decoder |= {"device": "mixed", "hw_decoder_load": hw_decoder_load, "affine": False}
+        decoder.update(device="mixed", hw_decoder_load=hw_decoder_load, affine=False)
         labels = labels.gpu()
     resize = {"size": (size, size), "interp_type": types.INTERP_LINEAR, "antialias": True}
     if training:

@@ -27,7 +27,7 @@ NOISES = 127
 """To choose from: drawn beforehand, or a CPU could not keep up with a GPU. A prime, so that all classes
 meet all of them."""
 SHUFFLED_MIB = 64
-"""Of one worker's shards, read and shuffled together."""
+"""The samples of one worker's shards, read and shuffled together."""
 
 Batch = tuple[Any, Any]
 """Pictures and labels, as MXNet's arrays."""

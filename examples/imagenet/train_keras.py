@@ -26,7 +26,7 @@ from gpucluster_train.world import cpus
 
 keras = tf.keras
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of ImageNet's colours, from 0 to 1."""
+"""The mean and the deviation of ImageNet's colours, from 0 to 1."""
 
 
 @dataclass(frozen=True)

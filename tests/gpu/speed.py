@@ -57,7 +57,7 @@ class Row:
     measured: float | None
     unit: str
     kind: str = ""
-    """Of PUBLISHED."""
+    """A key of PUBLISHED."""
     note: str = ""
 
     def line(self) -> str:
