@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 import pytest
 from bed import Bed, wait_for
 from beds import opened
-from signalled import Signalled
 from test_changes import rewrite
+
+from tests.nightly.power.signalled import Signalled
 
 SUBJECTS = [
     "bootstrap/gpucluster_node/ends.py",

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 from bed import Bed
 from beds import opened
-from signalled import Signalled
+
+from tests.nightly.power.signalled import Signalled
 
 SUBJECTS = [
     "bootstrap/gpucluster_node/ends.py",
