@@ -66,7 +66,7 @@ class Training:
         torch.manual_seed(options.seed)
         self.net = MODELS[options.model](recipe.classes, recipe.width).to(device)
         self.average = copy.deepcopy(self.net) if recipe.ema_decay else None
-        """Its weights only: its statistics of the images are those of the trained net."""
+        self.followed = [_followed(each) for each in (self.average, self.net) if each]
         self.schedule = recipe.schedule(self.batches.learning_rate, self.steps)
         optimizer = make_optimizer(self.net, options.model, recipe, self.schedule, fused=device.type == "cuda")
         self.model, self.optimizer = ranks.wrap(self.net, optimizer)
@@ -104,8 +104,8 @@ class Training:
         self.ranks.step(loss, self.optimizer, self.scaler)
         self.scheduler.step()
         if self.average:  # AveragedModel would ask the GPU in each step whether it is the first
-            weights = list(self.average.parameters()), list(self.net.parameters())
-            get_ema_multi_avg_fn(self.recipe.ema_decay)(*weights, None)
+            decay = min(self.recipe.ema_decay, average_decay(self.scheduler.last_epoch))
+            get_ema_multi_avg_fn(decay)(*self.followed, None)
         return loss.detach()
 
     def epoch(self, number: int) -> Epoch:
@@ -127,9 +127,6 @@ class Training:
     def accuracy(self) -> tuple[float, int]:
         """Top-1 on all held-out images, and their number. Each is looked at by one rank."""
         net = self.average or self.net
-        if self.average:
-            for own, trained in zip(net.buffers(), self.net.buffers(), strict=True):
-                own.copy_(trained)
         self.ranks.agree(net)
         net.eval()
         right, count = torch.zeros((), device=self.ranks.device), 0
@@ -166,6 +163,17 @@ class Training:
         for name, part in self._parts().items():
             part.load_state_dict(saved[name])
         return int(saved["epochs"])
+
+
+def _followed(net: nn.Module) -> list[Tensor]:
+    """Weights, and normalization's statistics of the images: those of other weights would not fit the average."""
+    return [*net.parameters(), *(each for each in net.buffers() if each.is_floating_point())]
+
+
+def average_decay(steps: int) -> float:
+    """The most that the average keeps of itself after so many steps, as tf.train.ExponentialMovingAverage has it: the
+    random weights of the start would else be 7 % of it after 27,000 steps."""
+    return (1 + steps) / (10 + steps)
 
 
 def make_optimizer(net: nn.Module, model: str, recipe: recipes.Recipe, schedule: Schedule, *, fused: bool) -> Optimizer:

@@ -108,6 +108,25 @@ def steps_that_wait(words: list[str]) -> int:
     return made
 
 
+def moving_average() -> bool:
+    """Whether weights and statistics follow as in tf.train.ExponentialMovingAverage, and validation changes neither."""
+    words = ["efficientnet-b0", "--synthetic", "tiny", "--global-batch", "8", "--ema-decay", "0.3"]
+    training = train_torch.Training(
+        Ddp(World(), torch.device("cpu")), recipes.options(tuple(train_torch.MODELS), words)
+    )
+    expected = {name: each.clone() for name, each in training.net.state_dict().items() if each.is_floating_point()}
+    training.model.train()
+    for step, batch in enumerate(list(training.inputs(training.train))[:3], start=1):
+        training.step(*batch)
+        decay = min(0.3, (1 + step) / (10 + step))
+        for name, each in training.net.state_dict().items():
+            if name in expected:
+                expected[name] = decay * expected[name] + (1 - decay) * each
+    training.accuracy()
+    found = training.average.state_dict() if training.average else {}
+    return all(torch.allclose(found[name], each, atol=1e-6) for name, each in expected.items())
+
+
 def checkpoint(folder: Path) -> dict[str, Any]:
     """A later step changes the weights while the thread writes; and a checkpoint that cannot be written."""
     weights, writes = torch.zeros(4), threading.Event()
@@ -170,6 +189,7 @@ def main(folder: Path) -> None:
             steps_that_wait(["resnet50", *tiny]),
             steps_that_wait(["efficientnet-b0", *tiny, *all_on]),
         ],
+        "moving_average": moving_average(),
         "checkpoint": checkpoint(folder),
         "folder": folder_of(folder),
     }

@@ -218,6 +218,10 @@ def test_a_step_waits_for_no_gpu(checks: dict[str, Any]) -> None:
     assert checks["steps"] == [3, 3]
 
 
+def test_the_moving_average_has_weights_and_the_statistics_that_fit_them(checks: dict[str, Any]) -> None:
+    assert checks["moving_average"]
+
+
 def test_a_checkpoint_is_written_while_the_training_goes_on(checks: dict[str, Any]) -> None:
     found = checks["checkpoint"]
     assert not found["waited"] and found["saved"] == [0, 0, 0, 0]
