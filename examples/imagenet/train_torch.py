@@ -19,6 +19,7 @@ import torch
 from checkpoints import Checkpoint
 from efficientnet import efficientnet_b0, efficientnet_b4
 from resnet import resnet50
+from rmsprop import RMSprop
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
@@ -183,7 +184,7 @@ def make_optimizer(net: nn.Module, model: str, recipe: recipes.Recipe, schedule:
     groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": spared, "weight_decay": 0.0}]
     if model == "resnet50":
         return torch.optim.SGD(groups, lr=schedule.peak, momentum=recipe.momentum, nesterov=True, fused=fused)
-    return torch.optim.RMSprop(groups, lr=schedule.peak, alpha=0.9, eps=0.001, momentum=recipe.momentum)
+    return RMSprop(groups, lr=schedule.peak, momentum=recipe.momentum)
 
 
 def precision(asked: str, device: torch.device) -> torch.dtype:

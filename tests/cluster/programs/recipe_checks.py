@@ -127,6 +127,21 @@ def moving_average() -> bool:
     return all(torch.allclose(found[name], each, atol=1e-6) for name, each in expected.items())
 
 
+def rmsprop() -> list[float]:
+    """Of a weight with constant gradients of 0.001: its steps, and those by TensorFlow's formula."""
+    weight = nn.Parameter(torch.ones(1))
+    optimizer = train_torch.RMSprop([weight], lr=0.1)
+    squares, momentum, deviation = 1.0, 0.0, 0.0
+    for _ in range(200):
+        weight.grad = torch.full((1,), 0.001)
+        before = weight.item()
+        optimizer.step()
+        squares = 0.9 * squares + 0.1 * 1e-6
+        momentum = 0.9 * momentum + 0.1 * 0.001 / (squares + 0.001) ** 0.5
+        deviation = max(deviation, abs(before - weight.item() - momentum))
+    return [deviation, momentum]
+
+
 def checkpoint(folder: Path) -> dict[str, Any]:
     """A later step changes the weights while the thread writes; and a checkpoint that cannot be written."""
     weights, writes = torch.zeros(4), threading.Event()
@@ -190,6 +205,7 @@ def main(folder: Path) -> None:
             steps_that_wait(["efficientnet-b0", *tiny, *all_on]),
         ],
         "moving_average": moving_average(),
+        "rmsprop": rmsprop(),
         "checkpoint": checkpoint(folder),
         "folder": folder_of(folder),
     }

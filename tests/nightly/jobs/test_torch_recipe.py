@@ -222,6 +222,11 @@ def test_the_moving_average_has_weights_and_the_statistics_that_fit_them(checks:
     assert checks["moving_average"]
 
 
+def test_rmsprop_adds_its_epsilon_inside_the_root(checks: dict[str, Any]) -> None:
+    deviation, last = checks["rmsprop"]
+    assert deviation < 1e-6 and last == pytest.approx(0.0316, rel=0.01)
+
+
 def test_a_checkpoint_is_written_while_the_training_goes_on(checks: dict[str, Any]) -> None:
     found = checks["checkpoint"]
     assert not found["waited"] and found["saved"] == [0, 0, 0, 0]
