@@ -74,7 +74,7 @@ class Training:
         if options.compile:
             self.model = torch.compile(self.model)
         self.scheduler = scheduler(self.optimizer, self.schedule)
-        scaling = self.dtype is torch.float16
+        scaling = self.dtype is torch.float16 or options.compress  # small gradients would travel as 0
         self.scaler = torch.amp.GradScaler(device.type, init_scale=LOSS_SCALE, enabled=scaling)
         self.checkpoint = Checkpoint(options.checkpoint if world.is_first else "")
         for seed in (torch.manual_seed, random.seed):

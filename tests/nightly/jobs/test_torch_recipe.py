@@ -227,6 +227,10 @@ def test_rmsprop_adds_its_epsilon_inside_the_root(checks: dict[str, Any]) -> Non
     assert deviation < 1e-6 and last == pytest.approx(0.0316, rel=0.01)
 
 
+def test_compression_keeps_small_gradients_without_half_precision(checks: dict[str, Any]) -> None:
+    assert checks["compressed"] == pytest.approx(1e-8, rel=0.01)
+
+
 def test_a_checkpoint_is_written_while_the_training_goes_on(checks: dict[str, Any]) -> None:
     found = checks["checkpoint"]
     assert not found["waited"] and found["saved"] == [0, 0, 0, 0]
