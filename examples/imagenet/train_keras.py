@@ -94,6 +94,11 @@ def network(model: str, recipe: recipes.Recipe) -> keras.Model:
     return net
 
 
+def statistics(net: keras.Model) -> list[tf.Variable]:
+    """Those of the images that its normalization has seen."""
+    return [each for each in net.non_trainable_variables if "/moving_" in each.name]
+
+
 class Training:
     """One rank's model and training state."""
 
@@ -204,7 +209,7 @@ class Training:
 
     def agree(self) -> None:
         """Each rank's normalization has seen other images: all get the mean."""
-        own = self.net.non_trainable_variables
+        own = statistics(self.net)  # EfficientNet has an integer beside them, of which Horovod makes no mean
         for variable, mean in zip(own, hvd.grouped_allreduce(list(own)), strict=True) if own else ():
             variable.assign(mean)
 
