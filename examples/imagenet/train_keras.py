@@ -99,6 +99,31 @@ def statistics(net: keras.Model) -> list[tf.Variable]:
     return [each for each in net.non_trainable_variables if "/moving_" in each.name]
 
 
+class Average:
+    """The moving average to validate with. The optimizer averages the weights, and this the normalization's statistics:
+    those of other weights would not fit the average."""
+
+    def __init__(self, net: keras.Model, optimizer: keras.optimizers.Optimizer, decay: float) -> None:
+        self._net, self._optimizer, self._most = net, optimizer, decay
+        self._trained = statistics(net)
+        self.statistics = [tf.Variable(each, trainable=False) for each in self._trained]
+        self.decay = optimizer.ema_momentum = tf.Variable(decay, trainable=False)
+
+    def begin(self, steps: int) -> None:
+        """As tf.train.ExponentialMovingAverage: it would else be the random weights of the start for long."""
+        self.decay.assign(min(self._most, (2 + steps) / (11 + steps)))
+
+    def follow(self) -> None:
+        for average, trained in zip(self.statistics, self._trained, strict=True):
+            average.assign(self.decay * average + (1 - self.decay) * trained)
+
+    def into_net(self) -> None:
+        """The weights of this rank, which are those of all, and the mean of all ranks' statistics."""
+        self._optimizer.finalize_variable_values(self._net.trainable_variables)
+        for trained, mean in zip(self._trained, hvd.grouped_allreduce(self.statistics), strict=True):
+            trained.assign(mean)
+
+
 class Training:
     """One rank's model and training state."""
 
@@ -113,10 +138,13 @@ class Training:
         keras.utils.set_random_seed(options.seed)
         keras.mixed_precision.set_global_policy(policy(options.precision, gpu))
         self.net = network(options.model, recipe)
-        self.optimizer = make_optimizer(options.model, recipe)
+        self.optimizer = make_optimizer(options.model, recipe, scaled=options.compress)
         self.optimizer.build(self.net.trainable_variables)
         self.epochs_done = tf.Variable(0, dtype=tf.int64)
+        self.average = Average(self.net, self.inner, recipe.ema_decay) if recipe.ema_decay else None
         parts = {"net": self.net, "optimizer": self.optimizer, "epochs": self.epochs_done}
+        if self.average:
+            parts["statistics"] = self.average.statistics
         self.checkpoint = tf.train.Checkpoint(**parts)
         self.curves: tf.summary.SummaryWriter | None = None
         # dropout differs between ranks; the weights are those of the first
@@ -141,7 +169,13 @@ class Training:
             (gradient + decay * variable if len(variable.shape) > 1 else gradient, variable)
             for gradient, variable in zip(gradients, variables, strict=True)
         )
+        if self.average:
+            self.average.follow()
         return loss
+
+    @property
+    def inner(self) -> keras.optimizers.Optimizer:
+        return self.optimizer.inner_optimizer if self.scales else self.optimizer
 
     @property
     def scales(self) -> bool:
@@ -176,6 +210,8 @@ class Training:
         with images_keras.faults_named(self.train, number):
             for pictures, labels in feed:
                 self.optimizer.learning_rate = self.schedule(number * self.steps + steps)
+                if self.average:
+                    self.average.begin(number * self.steps + steps)
                 total += self.step(pictures, labels)
                 steps += 1
         if steps != self.steps:
@@ -195,14 +231,13 @@ class Training:
     def accuracy(self) -> float:
         """Top-1 on all held-out images, each looked at by one rank. Ranks may have different numbers of batches."""
         self.agree()
-        trained, found = [tf.identity(each) for each in self.net.trainable_variables], tf.zeros(2, tf.int64)
-        if self.recipe.ema_decay:
-            inner = self.optimizer.inner_optimizer if self.scales else self.optimizer
-            inner.finalize_variable_values(self.net.trainable_variables)
+        trained, found = [tf.identity(each) for each in self.net.variables], tf.zeros(2, tf.int64)
+        if self.average:
+            self.average.into_net()
         with images_keras.faults_named(self.held_out, 0):
             for pictures, labels in self.feed(self.held_out, 0):
                 found += self.hits(pictures, labels)
-        for variable, value in zip(self.net.trainable_variables, trained, strict=True):
+        for variable, value in zip(self.net.variables, trained, strict=True):
             variable.assign(value)
         right, count = hvd.allreduce(found, op=hvd.Sum).numpy()
         return float(right / count)
@@ -250,6 +285,7 @@ class Training:
         if self.options.checkpoint and self.world.is_first:
             self.manager().restore_or_initialize()
         state = [*self.net.variables, *self.optimizer.variables, self.epochs_done]
+        state += self.average.statistics if self.average else []
         hvd.broadcast_variables(state, root_rank=0)
         return int(self.epochs_done)
 
@@ -257,7 +293,8 @@ class Training:
         return tf.train.CheckpointManager(self.checkpoint, self.options.checkpoint, max_to_keep=2)
 
 
-def make_optimizer(model: str, recipe: recipes.Recipe) -> keras.optimizers.Optimizer:
+def make_optimizer(model: str, recipe: recipes.Recipe, *, scaled: bool = False) -> keras.optimizers.Optimizer:
+    """`scaled`: with a loss scale also where it computes in more bits than gradients travel in."""
     averaged = {"use_ema": True, "ema_momentum": recipe.ema_decay} if recipe.ema_decay else {}
     if model == "resnet50":
         made = keras.optimizers.SGD(recipe.learning_rate, momentum=recipe.momentum, nesterov=True, **averaged)
@@ -265,7 +302,7 @@ def make_optimizer(model: str, recipe: recipes.Recipe) -> keras.optimizers.Optim
         made = keras.optimizers.RMSprop(
             recipe.learning_rate, rho=0.9, epsilon=0.001, momentum=recipe.momentum, **averaged
         )
-    if keras.mixed_precision.global_policy().name == "mixed_float16":
+    if scaled or keras.mixed_precision.global_policy().name == "mixed_float16":
         return keras.mixed_precision.LossScaleOptimizer(made, initial_scale=LOSS_SCALE)
     return made
 
