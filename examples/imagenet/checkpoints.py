@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -35,7 +36,12 @@ class Checkpoint:
     def load(self, device: torch.device) -> dict[str, Any] | None:
         if not self.path or not os.path.exists(self.path):
             return None
-        found: dict[str, Any] = torch.load(self.path, map_location=device)
+        try:
+            found: dict[str, Any] = torch.load(self.path, map_location=device)
+        except OSError as error:
+            raise SystemExit(f"{self.path}: the checkpoint cannot be read: {error.strerror or error}") from None
+        except (EOFError, KeyError, RuntimeError, UnpicklingError):  # torch's own errors speak of zip archives
+            raise SystemExit(f"{self.path}: is no complete checkpoint: remove it, or name another file") from None
         return found
 
     def _write(self, state: dict[str, Any]) -> None:

@@ -161,9 +161,13 @@ class Training:
         saved = Checkpoint(self.options.checkpoint).load(self.ranks.device)
         if saved is None:
             return 0
-        for name, part in self._parts().items():
-            part.load_state_dict(saved[name])
-        return int(saved["epochs"])
+        try:
+            for name, part in self._parts().items():
+                part.load_state_dict(saved[name])
+            return int(saved["epochs"])
+        except (KeyError, TypeError, ValueError, RuntimeError):
+            other = "the checkpoint is of another model, or of other options such as --width, --classes or --ema-decay"
+            raise SystemExit(f"{self.options.checkpoint}: {other}: name another file, or remove this one") from None
 
 
 def _followed(net: nn.Module) -> list[Tensor]:

@@ -187,6 +187,16 @@ def test_a_broken_picture_is_named_in_one_line(programs: Path, job: Path, tmp_pa
     assert "Traceback" not in done.log
 
 
+def test_a_checkpoint_that_does_not_fit_is_named_in_one_line(programs: Path, tmp_path: Path) -> None:
+    tiny, path = ("--synthetic", "tiny", "--width", "0.0625", "--checkpoint", tmp_path / "at.pt"), tmp_path / "at.pt"
+    assert run(programs, "", "resnet50", *tiny, "--epochs", "2").code == 0
+    done = run(programs, "", "resnet50", *tiny, "--epochs", "3", "--classes", "5")
+    assert f"{path}: the checkpoint is of another model" in done.log and "Traceback" not in done.log
+    path.write_bytes(path.read_bytes()[:1000])
+    done = run(programs, "", "resnet50", *tiny, "--epochs", "3")
+    assert f"{path}: is no complete checkpoint" in done.log and "Traceback" not in done.log
+
+
 @pytest.fixture(scope="module")
 def checks(programs: Path, job: Path) -> dict[str, Any]:
     program = ROOT / "tests/cluster/programs/recipe_checks.py"
