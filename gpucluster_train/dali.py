@@ -10,6 +10,7 @@ import importlib.util
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, List, Tuple
 
 import numpy as np
@@ -63,15 +64,16 @@ def batches(
     dtype: torch.dtype,
     *,
     hw_decoder_load: float = 0.65,
+    classes: int | None = None,
 ) -> Batches:
     """Batches of (N x 3 x size x size in channels_last, normalised; int64 labels), both on `device`.
 
     `samples` are `gpucluster_train.torch_samples.Samples` without decode. In training, pictures are random crops,
     mirrored at random, and a rest that fills no batch is left out; otherwise they are centre crops, and the last batch
     may be smaller. Each loop over the batches is an epoch of `samples`. `hw_decoder_load`: the share of the pictures
-    for the JPEG decoder of the GPU, if it has one. Raises ChannelError.
+    for the JPEG decoder of the GPU, if it has one. `classes`: how many the network has. Raises ChannelError.
     """
-    return Batches(samples, batch, size, training, device, dtype, hw_decoder_load)
+    return Batches(samples, batch, size, training, device, dtype, hw_decoder_load, classes)
 
 
 _Bytes = npt.NDArray[np.uint8]
@@ -95,12 +97,12 @@ class _Chunk:
             start = end
 
 
-def _chunk(samples: Sequence[dict[str, Any]]) -> _Chunk:
+def _chunk(samples: Sequence[dict[str, Any]], classes: int | None = None) -> _Chunk:
     """Raises ChannelError with the sample's key."""
     pictures = [_picture(sample) for sample in samples]
     content = torch.frombuffer(bytearray().join(pictures), dtype=torch.uint8)
     ends = np.cumsum([len(each) for each in pictures]).tolist()
-    labels = [images.label_of(sample) for sample in samples]
+    labels = [images.label_of(sample, classes) for sample in samples]
     return _Chunk([sample[KEY] for sample in samples], content, ends, labels)
 
 
@@ -125,11 +127,13 @@ class Batches:
         device: torch.device,
         dtype: torch.dtype,
         hw_decoder_load: float,
+        classes: int | None = None,
     ) -> None:
         self._samples, self._batch, self._size, self._training = samples, batch, size, training
         self._device, self._dtype, self._hw_decoder_load = device, dtype, hw_decoder_load
+        chunk = partial(_chunk, classes=classes)
         self._readers = DataLoader(
-            samples, CHUNK, num_workers=READERS, collate_fn=_chunk, persistent_workers=True, prefetch_factor=4
+            samples, CHUNK, num_workers=READERS, collate_fn=chunk, persistent_workers=True, prefetch_factor=4
         )
         self._epoch: Iterator[_Batch] = iter(())
         self._on_their_way: deque[list[tuple[str, _Bytes]]] = deque()

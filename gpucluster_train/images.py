@@ -119,14 +119,21 @@ class Decode:
 
     In training the picture is a part of 8 to 100 % of the original, up to a third wider or higher than square, and
     every second one is mirrored; otherwise it is the inner 7/8 of the largest square. `augment`: changes such a
-    picture, 3 x size x size, in training.
+    picture, 3 x size x size, in training. `classes`: how many the network has; a label beyond them is an error.
     """
 
-    def __init__(self, size: int, training: bool, augment: Callable[[Tensor], Tensor] | None = None) -> None:
-        self.size, self.training, self._augment = size, training, augment
+    def __init__(
+        self,
+        size: int,
+        training: bool,
+        augment: Callable[[Tensor], Tensor] | None = None,
+        *,
+        classes: int | None = None,
+    ) -> None:
+        self.size, self.training, self._augment, self._classes = size, training, augment, classes
 
     def __call__(self, sample: Mapping[str, Any]) -> tuple[Tensor, int]:
-        name, label = sample["__key__"], label_of(sample)
+        name, label = sample["__key__"], label_of(sample, self._classes)
         original = pixels(encoded_of(sample), name)
         height, width = original.shape[:2]
         left, top, right, bottom = _random(width, height) if self.training else _centre(width, height)
@@ -149,15 +156,21 @@ def encoded_of(sample: Mapping[str, Any]) -> bytes:
     return data
 
 
-def label_of(sample: Mapping[str, Any]) -> int:
-    """Raises ChannelError."""
+def label_of(sample: Mapping[str, Any], classes: int | None = None) -> int:
+    """From 0 to `classes` - 1: with others a GPU ends the program without naming the sample. Raises ChannelError."""
     if "cls" not in sample:
         raise ChannelError(f"sample {sample['__key__']}: has no label: it has {_parts(sample)}, but no cls")
     try:
-        return int(sample["cls"])
+        label = int(sample["cls"])
     except ValueError:
         found = sample["cls"][:40]
         raise ChannelError(f"sample {sample['__key__']}: its cls is {found!r}; required: the class's number") from None
+    if label < 0 or (classes is not None and label >= classes):
+        allowed = (
+            "from 0 on" if classes is None else f"from 0 to {classes - 1}, because the network has {classes} classes"
+        )
+        raise ChannelError(f"sample {sample['__key__']}: its label is {label}; required: {allowed}")
+    return label
 
 
 def _parts(sample: Mapping[str, Any]) -> str:

@@ -165,7 +165,15 @@ def sources(
         samples = _samples(options, world, training=training, decoded=not on_gpu)
         if on_gpu:
             size = options.recipe.image_size
-            batches = importlib.import_module(DALI).batches(samples, batch, size, training, device, dtype)
+            batches = importlib.import_module(DALI).batches(
+                samples,
+                batch,
+                size,
+                training,
+                device,
+                dtype,
+                classes=getattr(samples, "classes", options.recipe.classes),
+            )
         else:
             batches = loader(samples, batch, workers, training, seed=options.seed + world.rank)
         found.append(Loaded(samples, batches, getattr(samples, "classes", options.recipe.classes)))
@@ -212,7 +220,8 @@ def _samples(options: Options, world: World, *, training: bool, decoded: bool) -
         train, held_out = SYNTHETIC[options.synthetic]
         count, first = (train, 0) if training else (held_out, train)
         return Synthetic(count, recipe, world, seed, training=training, first=first)
-    decode = Decode(recipe.image_size, training, augmentation(recipe.augment) if training else None)
+    classes = None if options.data else recipe.classes  # a folder has as many as it has folders
+    decode = Decode(recipe.image_size, training, augmentation(recipe.augment) if training else None, classes=classes)
     own = decode if decoded else None
     if options.data:
         return Folder(Path(options.data, name), own, world, seed, training=training)

@@ -187,6 +187,12 @@ def test_a_broken_picture_is_named_in_one_line(programs: Path, job: Path, tmp_pa
     assert "Traceback" not in done.log
 
 
+def test_a_label_beyond_the_classes_is_named_in_one_line(programs: Path, job: Path) -> None:
+    done = run(programs, "", *SMALL, "--classes", "3", "--epochs", "1", job=job)
+    assert re.search(r"^error: sample \S+: its label is 3; required: from 0 to 2, because", done.log, re.MULTILINE)
+    assert "Traceback" not in done.log
+
+
 def test_a_checkpoint_that_does_not_fit_is_named_in_one_line(programs: Path, tmp_path: Path) -> None:
     tiny, path = ("--synthetic", "tiny", "--width", "0.0625", "--checkpoint", tmp_path / "at.pt"), tmp_path / "at.pt"
     assert run(programs, "", "resnet50", *tiny, "--epochs", "2").code == 0
