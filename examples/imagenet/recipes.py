@@ -91,6 +91,7 @@ TINY_OF = {
     "efficientnet-b4": {"learning_rate": 0.01, "epochs": 6},
 }
 CHOICES = {"rule": list(RULES), "augment": ["none", "autoaugment"]}
+LEAST = {"epochs": 1, "batch_per_rank": 1, "image_size": 1, "classes": 1, "global_batch": 1, "validate_every": 0}
 SYNTHETIC = ("tiny", "full")
 CHANNELS = ("train", "val")
 
@@ -135,6 +136,9 @@ def options(
         recipe = replace(recipe, **{**TINY, **TINY_OF[given.model]})
     changed = {each.name: getattr(given, each.name) for each in fields(Recipe)}
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
+    for name, least in LEAST.items():
+        if (value := changed[name] if name in changed else getattr(given, name)) is not None and value < least:
+            parser.error(f"argument --{name.replace('_', '-')}: must be at least {least}, got {value}")
     return Options(
         given.model, recipe, given.data, given.synthetic, given.workers, given.global_batch, given.checkpoint,
         given.precision, given.seed, given.validate_every, given.compile, given.compress,

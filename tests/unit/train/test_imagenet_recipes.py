@@ -99,6 +99,18 @@ def test_workers(recipes: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert "the number of workers is 'many'; allowed: auto, or a whole number from 0 on" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words", ["--image-size 0", "--classes 0", "--epochs -1", "--global-batch 0", "--validate-every -1"]
+)
+def test_numbers_that_are_too_small(recipes: ModuleType, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        recipes.options(("resnet50",), ["resnet50", "--synthetic", "tiny", *words.split()])
+    flag, value = words.split()
+    assert (
+        f"argument {flag}: must be at least {int(flag != '--validate-every')}, got {value}" in capsys.readouterr().err
+    )
+
+
 def test_a_global_batch_is_kept(recipes: ModuleType) -> None:
     found = {ranks: recipes.RESNET50.batches(ranks, 1024) for ranks in (8, 32)}
     assert {ranks: batches.per_rank for ranks, batches in found.items()} == {8: 128, 32: 32}
