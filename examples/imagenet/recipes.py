@@ -139,6 +139,11 @@ def options(
     for name, least in LEAST.items():
         if (value := changed[name] if name in changed else getattr(given, name)) is not None and value < least:
             parser.error(f"argument --{name.replace('_', '-')}: must be at least {least}, got {value}")
+    if not 0 <= recipe.warmup_epochs < recipe.epochs:
+        parser.error(
+            f"argument --warmup-epochs: must be from 0 to less than --epochs, which is {recipe.epochs}; got "
+            f"{recipe.warmup_epochs:g}"
+        )
     return Options(
         given.model, recipe, given.data, given.synthetic, given.workers, given.global_batch, given.checkpoint,
         given.precision, given.seed, given.validate_every, given.compile, given.compress,

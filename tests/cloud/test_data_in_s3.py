@@ -124,7 +124,7 @@ def test_a_killed_run_is_continued(control_plane: Any, s3: Any, images: Path) ->
     assert again.returncode == 0, again.stderr
     assert " of 30 shards already exist" in again.stderr
     names = objects(s3, "killed")
-    assert len(names) == 30 + 2
+    assert len(names) == 2 * 30 + 2, "each shard has an index beside it"
     assert run(control_plane, "verify", f"s3://{BUCKET}/killed").returncode == 0
 
 

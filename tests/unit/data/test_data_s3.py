@@ -186,8 +186,10 @@ def test_a_full_disk_of_this_machine_is_named(
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("gpucluster.data.packing.FileIO", Full)
-    path = rf"{tmp_path}/gpucluster-shards-\d+/shards-000000.tar\..*"
-    said = rf"cannot write {path}.part, which is to be s3://bucket/shards/shards-000000.tar: no space left on device"
+    path = rf"{tmp_path}/gpucluster-shards-\d+/shards-000000.(tar|idx)\..*"
+    said = (
+        rf"cannot write {path}.part, which is to be s3://bucket/shards/shards-000000.(tar|idx): no space left on device"
+    )
     with pytest.raises(DataError, match=said) as caught:
         shard(replace(options, target="s3://bucket/shards"), lambda text: None)
     assert "TMPDIR names another disk" in str(caught.value.hint)

@@ -58,7 +58,7 @@ LARGE = expand(
     loads(
         "name: Test\nregion: us-east-1\nstorage: [{mount: /fsx, type: fsx-lustre}]\n"
         "partitions: [{name: train, instance_types: [p5.48xlarge], max_nodes: 2, placement_group: none}]\n"
-    "software: {frameworks: [torch, horovod, tensorflow]}\n"
+        "software: {frameworks: [torch, horovod, tensorflow]}\n"
     )
 )
 

@@ -111,6 +111,12 @@ def test_numbers_that_are_too_small(recipes: ModuleType, words: str, capsys: pyt
     )
 
 
+def test_a_warm_up_as_long_as_the_training(recipes: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        recipes.options(["resnet50"], ["resnet50", "--synthetic", "tiny", "--epochs", "1"])
+    assert "--warmup-epochs: must be from 0 to less than --epochs, which is 1; got 1" in capsys.readouterr().err
+
+
 def test_a_global_batch_is_kept(recipes: ModuleType) -> None:
     found = {ranks: recipes.RESNET50.batches(ranks, 1024) for ranks in (8, 32)}
     assert {ranks: batches.per_rank for ranks, batches in found.items()} == {8: 128, 32: 32}
