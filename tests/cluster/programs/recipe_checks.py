@@ -128,7 +128,7 @@ def moving_average() -> bool:
 
 
 def rmsprop() -> list[float]:
-    """Of a weight with constant gradients of 0.001: its steps, and those by TensorFlow's formula."""
+    """The steps of a weight with constant gradients of 0.001, beside those by TensorFlow's formula."""
     weight = nn.Parameter(torch.ones(1))
     optimizer = train_torch.RMSprop([weight], lr=0.1)
     squares, momentum, deviation = 1.0, 0.0, 0.0
