@@ -40,9 +40,9 @@ def examples() -> dict[str, Path]:
     return {path.stem: path for path in sorted((shipped.ROOT / "examples").glob("*.yaml")) if path.stem != "reference"}
 
 
-def _example(ctx: click.Context, parameter: click.Parameter, name: str | None) -> str:
+def _example(ctx: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
     if name is None:
-        return STARTER
+        return None
     if name not in examples():
         raise click.BadParameter(f"no example {name!r}; there are {', '.join(examples())}", ctx, parameter)
     return examples()[name].read_text(encoding="utf-8")
@@ -107,7 +107,7 @@ Examples:
     required=False,
 )
 @click.pass_obj
-def command(context: CliContext, listed: bool, file: str | None, text: str, template: Template | None) -> None:
+def command(context: CliContext, listed: bool, file: str | None, text: str | None, template: Template | None) -> None:
     """Write a commented cluster file to FILE, to that of -c, or to cluster.yaml. Files that exist are not overwritten.
 
     With --template, FILE is a new folder. Its default is the template's name. The last line on stdout is the path.
@@ -119,7 +119,8 @@ def command(context: CliContext, listed: bool, file: str | None, text: str, temp
         return
     if template:
         folder = Path(file or template.folder.name)
-        texts = {folder / name: content for name, content in {NAME: text, **template.texts()}.items()}
+        own = {NAME: STARTER, **template.texts()} | ({NAME: text} if text else {})
+        texts = {folder / name: content for name, content in own.items()}
         _write(texts, f"name another folder: gpucluster init --template {template.folder.name} FOLDER")
         click.echo(
             f"next: cd {folder}, gpucluster up (or gpucluster up --local), gpucluster submit {JOB} --follow", err=True
@@ -129,7 +130,7 @@ def command(context: CliContext, listed: bool, file: str | None, text: str, temp
     path = Path(file) if file else context.config_path if context.chosen else Path(NAME)
     if path.is_dir() or (file or "").endswith("/"):
         raise UsageError(f"{path} is a folder", f"name the file: gpucluster init {path / NAME}")
-    _write({path: text}, "name another: gpucluster init my-cluster.yaml")
+    _write({path: text or STARTER}, "name another: gpucluster init my-cluster.yaml")
     click.echo("next: gpucluster plan, then gpucluster up on AWS, or gpucluster up --local on this machine", err=True)
     click.echo(str(path))
 

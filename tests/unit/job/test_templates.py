@@ -76,6 +76,13 @@ def test_what_its_page_says_to_change_for_gpus_is_a_job_with_time_and_state_of_i
     assert len(other) == 1 and load(LARGE, folder / "job.yaml", {"name": other[0]}).name != small["name"]
 
 
+@pytest.mark.parametrize("name", ["hello", "keras"])
+def test_an_example_that_is_asked_for_is_the_templates_cluster(name: str, folder: Path, capsys: Captured) -> None:
+    """The template keras has a cluster file of its own."""
+    assert main(["init", "--template", name, "--example", "g5-spot"]) == 0
+    assert (folder / name / "cluster.yaml").read_text() == (ROOT / "examples/g5-spot.yaml").read_text()
+
+
 def test_templates_and_examples_are_listed(capsys: Captured) -> None:
     assert main(["init", "--list"]) == 0
     out = capsys.readouterr().out
