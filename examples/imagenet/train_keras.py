@@ -284,7 +284,8 @@ class Training:
         alike."""
         if self.options.checkpoint and self.world.is_first:
             self.manager().restore_or_initialize()
-        state = [*self.net.variables, *self.optimizer.variables, self.epochs_done]
+        # EfficientNet has constants beside them, in bfloat16 if it computes in it, which Horovod refuses
+        state = [*self.net.trainable_variables, *statistics(self.net), *self.optimizer.variables, self.epochs_done]
         state += self.average.statistics if self.average else []
         hvd.broadcast_variables(state, root_rank=0)
         return int(self.epochs_done)
