@@ -69,8 +69,8 @@ class Encoded:
             return self._cut(jpeg, centre(shape)), label
         seed = tf.stack([self._seed + (place[0] << 32), tf.cast(place[1], tf.int64)])
         picture = self._cut(jpeg, part(shape, seed))
-        # Philox by name: the default algorithm gives other numbers where XLA compiles it
-        mirrored = tf.random.stateless_uniform((), seed, alg="philox") < 0.5
+        # Philox's integers: its floats, and the default algorithm, are others where XLA compiles them
+        mirrored = tf.random.stateless_uniform((), seed, None, None, tf.int32, alg="philox") < 0
         return tf.where(mirrored, tf.reverse(picture, [1]), picture), label
 
     def _cut(self, jpeg: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
