@@ -64,6 +64,7 @@ class Encoded:
     def _decoded(self, jpeg: tf.Tensor, label: tf.Tensor, name: tf.Tensor, place: tuple) -> tuple[tf.Tensor, tf.Tensor]:
         """A wrong label would train a class that is not there, or on GPUs make the loss NaN."""
         tf.debugging.Assert((label >= 0) & (label < self.classes), [name, label])
+        jpeg = as_jpeg(jpeg)
         shape = tf.io.extract_jpeg_shape(jpeg)
         if not self._training:
             return self._cut(jpeg, centre(shape)), label
@@ -89,10 +90,19 @@ class Encoded:
                 try:
                     self._decoded(jpeg, label, name, (epoch, 0))
                 except tf.errors.InvalidArgumentError as error:
-                    return f"{where}: cannot be decoded as a JPEG: {said(error)}"
+                    return f"{where}: cannot be decoded: {said(error)}"
         except tf.errors.OpError as error:
             return f"a shard of this rank cannot be read: {said(error)}; `gpucluster data verify` checks all"
         return ""
+
+
+def as_jpeg(image: tf.Tensor) -> tf.Tensor:
+    """Only of a JPEG can a part be decoded. ImageNet has one PNG, n02105855_2933.JPEG."""
+    return tf.cond(
+        tf.io.is_jpeg(image),
+        lambda: image,
+        lambda: tf.io.encode_jpeg(tf.io.decode_image(image, channels=3, expand_animations=False)),
+    )
 
 
 def part(shape: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
