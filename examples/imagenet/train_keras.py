@@ -228,8 +228,9 @@ class Training:
         guesses = tf.argmax(self.net(self.normalised(pictures), training=False), axis=1)
         return tf.stack([tf.reduce_sum(tf.cast(found, tf.int64)) for found in (guesses == labels, labels >= 0)])
 
-    def accuracy(self) -> float:
-        """Top-1 on all held-out images, each looked at by one rank. Ranks may have different numbers of batches."""
+    def accuracy(self) -> tuple[float, int]:
+        """Top-1 on all held-out images, each looked at by one rank, and how many they are. Ranks may have different
+        numbers of batches."""
         self.agree()
         trained, found = [tf.identity(each) for each in self.net.variables], tf.zeros(2, tf.int64)
         if self.average:
@@ -240,7 +241,7 @@ class Training:
         for variable, value in zip(self.net.variables, trained, strict=True):
             variable.assign(value)
         right, count = hvd.allreduce(found, op=hvd.Sum).numpy()
-        return float(right / count)
+        return float(right / count), int(count)
 
     def agree(self) -> None:
         """Each rank's normalization has seen other images: all get the mean."""
@@ -316,15 +317,16 @@ def train(options: recipes.Options) -> None:
         loss, speed, data = training.epoch(epoch)
         recipes.check_loss(loss, epoch + 1)
         training.save(epoch + 1)
-        curve = {"loss": loss, "images_per_s": speed}
+        curve, more = {"loss": loss, "images_per_s": speed}, ""
         if options.validate_every and (epoch + 1) % options.validate_every == 0:
-            curve["accuracy"] = training.accuracy()
+            curve["accuracy"], validated = training.accuracy()
+            more = f", accuracy {curve['accuracy']:.4f} of {validated} images"
         training.plot(epoch + 1, curve)
-        more = f", accuracy {curve['accuracy']:.4f}" if "accuracy" in curve else ""
         training.tell(f"epoch {epoch + 1}/{epochs}: loss {loss:.4f}, {speed:.1f} images/s, {data}{more}")
     training.check_ranks_agree()
-    found = {"accuracy": round(training.accuracy(), 4), "loss": round(loss, 4), "images_per_s": round(speed, 1)}
-    training.tell(json.dumps({**found, "world_size": training.world.size}))
+    accuracy, validated = training.accuracy()
+    found = {"accuracy": round(accuracy, 4), "validated": validated, "loss": round(loss, 4)}
+    training.tell(json.dumps({**found, "images_per_s": round(speed, 1), "world_size": training.world.size}))
 
 
 if __name__ == "__main__":

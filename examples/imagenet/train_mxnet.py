@@ -113,13 +113,13 @@ class Training:
         self.trainer.step(self.batches.world)
         return [each.mean() for each in losses]
 
-    def accuracy(self) -> float:
-        """Top-1, on all held-out images."""
+    def accuracy(self) -> tuple[float, int]:
+        """Top-1 on all held-out images, and how many they are."""
         right = count = 0
         for pictures, labels in self.held_out.batches(0, self.own):
             found = np.concatenate([each.argmax(axis=1).asnumpy() for each in self.guesses(pictures)])
             right, count = right + int((found == labels.asnumpy()).sum()), count + len(labels)
-        return right / count
+        return right / count, count
 
     def weights(self) -> float:
         """A sum that two workers share only if they have made the same steps."""
@@ -150,8 +150,9 @@ def train(options: recipes.Options) -> None:
     if world.is_first:
         if options.checkpoint:
             training.net.save_parameters(options.checkpoint)
-        found = {"accuracy": round(training.accuracy(), 4), "loss": round(loss, 4), "images_per_s": round(speed, 1)}
-        print(json.dumps({**found, "world_size": world.size}), flush=True)
+        accuracy, validated = training.accuracy()
+        found = {"accuracy": round(accuracy, 4), "validated": validated, "loss": round(loss, 4)}
+        print(json.dumps({**found, "images_per_s": round(speed, 1), "world_size": world.size}), flush=True)
 
 
 if __name__ == "__main__":
