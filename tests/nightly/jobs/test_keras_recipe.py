@@ -1,0 +1,163 @@
+"""The recipe of Keras in a Python like the nodes', without a cluster: two ranks of Horovod, from TFRecords."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bed import ROOT
+
+from tests.nightly.jobs import image_job
+from tests.nightly.jobs.image_job import VAL
+
+SUBJECTS = [
+    "examples/imagenet/images_keras.py",
+    "examples/imagenet/recipes.py",
+    "examples/imagenet/train_keras.py",
+    "gpucluster_train/assignment.py",
+    "gpucluster_train/channels.py",
+    "gpucluster_train/feed.py",
+    "gpucluster_train/whole_shards.py",
+    "tests/nightly/jobs/image_job.py",
+    "bootstrap/environments/tensorflow-cpu.txt",
+]
+COVERED_BY = "test_imagenet_recipes.py, without TensorFlow"
+RECIPE = ROOT / "examples" / "imagenet" / "train_keras.py"
+SMALL = (
+    "resnet50", "--image-size", "32", "--classes", "4", "--width", "0.125", "--global-batch", "16", "--workers", "1",
+    "--learning-rate", "0.05", "--reference-batch", "64", "--warmup-epochs", "0.5", "--weight-decay", "0",
+    "--epochs", "3",
+)  # fmt: skip
+HOROVODRUN = ("horovodrun", "--gloo", "-np", "2")
+NO_XLA = {"TF_XLA_FLAGS": ""}
+EPOCH = re.compile(r"epoch (\d+)/\d+: loss ([\d.]+), [\d.]+ images/s, data \d+ % of [\d.]+ s(.*)")
+
+pytestmark = pytest.mark.timeout(1800)
+
+
+@dataclass
+class Run:
+    code: int
+    log: str
+
+    @property
+    def losses(self) -> dict[int, float]:
+        return {int(epoch): float(loss) for epoch, loss, _ in EPOCH.findall(self.log)}
+
+    @property
+    def curve(self) -> list[str]:
+        return [rest.strip() for *_, rest in EPOCH.findall(self.log)]
+
+    @property
+    def report(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(re.findall(r"\{.*\}", self.log)[-1])
+        return found
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return image_job.environment(tmp_path_factory.mktemp("python"), "tensorflow-cpu", "tensorflow-cpu")
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pictures")
+    image_job.draw(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
+    folder = tmp_path_factory.mktemp("job")
+    image_job.pack(pictures, folder / "shards", "tfrecord")
+    image_job.channels(folder, folder / "shards", ranks=2)
+    return folder
+
+
+def run(programs: Path, *words: object, job: Path | None = None, launcher: tuple[str, ...] = (), **more: str) -> Run:
+    variables = {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **more}
+    if job:
+        variables |= {"GPUCLUSTER_JOB_DIR": str(job), "GPUCLUSTER_NODE": "n0"}
+    argv = [*launcher, "python", RECIPE, *words]
+    done = subprocess.run(
+        argv, env=os.environ | variables, capture_output=True, text=True, timeout=900, check=False, cwd=RECIPE.parent
+    )
+    return Run(done.returncode, done.stdout + done.stderr)
+
+
+@pytest.fixture(scope="module")
+def whole(programs: Path, job: Path) -> Run:
+    """Without XLA, three epochs. Its checkpoints are in the job's folder `saved`."""
+    words = ("--validate-every", "1", "--checkpoint", job / "saved")
+    done = run(programs, *SMALL, *words, job=job, launcher=HOROVODRUN, **NO_XLA)
+    assert done.code == 0, done.log
+    return done
+
+
+def test_each_image_of_the_channel_is_validated_once(whole: Run) -> None:
+    assert whole.report["validated"] == 4 * VAL
+    assert len(whole.curve) == 3
+    assert all(re.fullmatch(r", accuracy [\d.]+ of 52 images", each) for each in whole.curve), whole.curve
+
+
+def test_it_learns_from_tfrecords(whole: Run) -> None:
+    """Also from the PNG, the grey and the CMYK image among them."""
+    assert "12 steps an epoch" in whole.log  # of 192 images
+    assert whole.losses[3] < whole.losses[1] / 2
+    assert "Compiled cluster using XLA!" not in whole.log
+
+
+def test_xla_trains_to_the_same_losses(programs: Path, job: Path, whole: Run) -> None:
+    """A wrong image shows: with other random numbers for a few mirrored ones, the losses were 0.006 apart."""
+    done = run(programs, *SMALL, job=job, launcher=HOROVODRUN)
+    assert done.code == 0, done.log
+    assert "Compiled cluster using XLA!" in done.log
+    assert list(done.losses) == [1, 2, 3]
+    assert done.losses == pytest.approx(whole.losses, abs=0.001)
+
+
+def test_a_resumed_training_has_the_losses_of_a_whole_one(programs: Path, job: Path, whole: Run) -> None:
+    """As if it had ended after its second epoch: the file `checkpoint` is what TensorFlow goes on from."""
+    index = job / "saved" / "checkpoint"
+    index.write_text('model_checkpoint_path: "ckpt-2"\nall_model_checkpoint_paths: "ckpt-2"\n')
+    done = run(programs, *SMALL, "--checkpoint", job / "saved", job=job, launcher=HOROVODRUN, **NO_XLA)
+    assert done.code == 0, done.log
+    assert list(done.losses) == [3]
+    assert done.losses[3] == whole.losses[3]
+    assert done.report["accuracy"] == whole.report["accuracy"]
+
+
+def test_a_broken_image_is_named_in_one_line(programs: Path, pictures: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    for path in sorted(pictures.rglob("*.JPEG")):
+        target = data / path.relative_to(pictures)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+    broken = data / "train" / "c1" / "9.JPEG"
+    broken.write_bytes(broken.read_bytes()[:300])
+    done = run(programs, *SMALL, "--data", data, **NO_XLA)
+    assert done.code == 1
+    assert re.search(rf"^error: epoch 1: {re.escape(str(broken))}: cannot be decoded: ", done.log, re.MULTILINE)
+    assert "Traceback" not in done.log
+
+
+HALF = {
+    "efficientnet-b0": ("--precision", "bf16", "--ema-decay", "0.9", "--label-smoothing", "0.1"),
+    "resnet50": ("--precision", "fp16", "--mixup", "0.2", "--ema-decay", "0.9", "--compress"),
+}
+
+
+@pytest.mark.parametrize("model", list(HALF))
+def test_it_learns_in_half_precision(programs: Path, pictures: Path, model: str) -> None:
+    words = (*SMALL[1:], "--epochs", "2", "--data", pictures, "--validate-every", "1", *HALF[model])
+    done = run(programs, model, *words, **NO_XLA)
+    assert done.code == 0, done.log
+    assert done.losses[2] < done.losses[1]
+    assert done.report["validated"] == 4 * VAL
+    assert [each.endswith(" of 52 images") for each in done.curve] == [True] * 2

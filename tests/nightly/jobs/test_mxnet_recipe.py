@@ -1,0 +1,94 @@
+"""The recipe of MXNet in a Python like the nodes', without a cluster: one worker, from several RecordIO shards.
+
+test_recipes.py runs it with parameter servers on booted nodes, with made-up images.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from bed import ROOT
+
+from tests.nightly.jobs import image_job
+from tests.nightly.jobs.image_job import TRAIN, VAL
+
+SUBJECTS = [
+    "examples/imagenet/*mxnet.py",
+    "examples/imagenet/recipes.py",
+    "gpucluster_train/assignment.py",
+    "gpucluster_train/channels.py",
+    "gpucluster_train/feed.py",
+    "gpucluster_train/mxnet.py",
+    "gpucluster_train/whole_shards.py",
+    "tests/nightly/jobs/image_job.py",
+    "bootstrap/environments/mxnet-cpu.txt",
+]
+COVERED_BY = "test_imagenet_recipes.py, without MXNet"
+RECIPES = ROOT / "examples" / "imagenet"
+SMALL = (
+    "resnet50", "--image-size", "32", "--classes", "4", "--width", "0.125", "--global-batch", "16", "--workers", "1",
+    "--learning-rate", "0.05", "--reference-batch", "64", "--warmup-epochs", "0.5", "--weight-decay", "0",
+    "--epochs", "3",
+)  # fmt: skip
+LABELS = """
+import json, sys
+import images_mxnet, recipes
+from gpucluster_train import World
+train, val = images_mxnet.sources(recipes.options(("resnet50",), sys.argv[1:]), World())
+print(json.dumps([
+    [int(label) for _, labels in images.batches(epoch, 16) for label in labels.asnumpy()]
+    for images, epoch in ((train, 0), (train, 1), (train, 0), (val, 0))
+]))
+"""
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return image_job.environment(tmp_path_factory.mktemp("python"), "mxnet-cpu")
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("job")
+    image_job.draw(folder / "pictures")
+    image_job.pack(folder / "pictures", folder / "shards", "recordio")
+    image_job.channels(folder, folder / "shards", ranks=1, val="none")
+    return folder
+
+
+def run(programs: Path, job: Path, *argv: object) -> str:
+    """What a program of the environment prints."""
+    variables = {"PYTHONPATH": f"{ROOT}:{RECIPES}", "GPUCLUSTER_JOB_DIR": str(job), "GPUCLUSTER_NODE": "n0"}
+    done = subprocess.run(
+        [programs / "python", *argv],
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("data", ["channel", "folder"])
+def test_it_learns_and_validates_each_image_once(programs: Path, job: Path, data: str) -> None:
+    """From six shards of the channel, or from JPEGs; also from the PNG, the grey and the CMYK image among them."""
+    words = [] if data == "channel" else ["--data", job / "pictures"]
+    told = run(programs, job, RECIPES / "train_mxnet.py", *SMALL, *words)
+    assert "12 steps an epoch" in told  # of 192 images
+    losses = [float(loss) for loss in re.findall(r"epoch \d/3: loss ([\d.]+), [\d.]+ images/s, data \d+ % of", told)]
+    assert len(losses) == 3 and losses[2] < 0.9 * losses[0]
+    assert json.loads(told.splitlines()[-1])["validated"] == 4 * VAL
+
+
+def test_every_epoch_has_every_label_of_several_shards_in_another_order(programs: Path, job: Path) -> None:
+    first, second, again, val = json.loads(run(programs, job, "-c", LABELS, *SMALL).splitlines()[-1])
+    assert sorted(first) == sorted(second) == sorted([*range(4)] * TRAIN)
+    assert sorted(val) == sorted([*range(4)] * VAL)
+    assert first == again and first != second
