@@ -60,7 +60,7 @@ def ours_by_dali(folder: Path) -> Epoch:
     from gpucluster_train.torch_samples import Samples
 
     samples = Samples("train", shuffle=64)
-    return counted(dali.batches(samples, BATCH, SIZE, True, torch.device("cpu"), torch.float32))
+    return counted(dali.Batches(samples, BATCH, SIZE, True, torch.device("cpu"), torch.float32))
 
 
 def image_folder(folder: Path) -> Epoch:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, List, Tuple
@@ -55,27 +55,6 @@ def loss() -> str:
     )
 
 
-def batches(
-    samples: Any,
-    batch: int,
-    size: int,
-    training: bool,
-    device: torch.device,
-    dtype: torch.dtype,
-    *,
-    hw_decoder_load: float = 0.65,
-    classes: int | None = None,
-) -> Batches:
-    """Batches of (N x 3 x size x size in channels_last, normalised; int64 labels), both on `device`.
-
-    `samples` are `gpucluster_train.torch_samples.Samples` without decode. In training, pictures are random crops,
-    mirrored at random, and a rest that fills no batch is left out; otherwise they are centre crops, and the last batch
-    may be smaller. Each loop over the batches is an epoch of `samples`. `hw_decoder_load`: the share of the pictures
-    for the JPEG decoder of the GPU, if it has one. `classes`: how many the network has. Raises ChannelError.
-    """
-    return Batches(samples, batch, size, training, device, dtype, hw_decoder_load, classes)
-
-
 _Bytes = npt.NDArray[np.uint8]
 _Batch = Tuple[List[_Bytes], npt.NDArray[np.int64]]
 """Encoded pictures, and their labels."""
@@ -116,7 +95,14 @@ def _picture(sample: dict[str, Any]) -> bytes:
 
 
 class Batches:
-    """See `batches`. The pipeline is built once, for all epochs."""
+    """Batches of (N x 3 x size x size in channels_last, normalised; int64 labels), both on `device`.
+
+    `samples` are `gpucluster_train.torch_samples.Samples` without decode. In training, pictures are random crops,
+    mirrored at random, and a rest that fills no batch is left out; otherwise they are centre crops, and the last batch
+    may be smaller. Each loop over the batches is an epoch of `samples`; the pipeline is built once, for all epochs.
+    `hw_decoder_load`: the share of the pictures for the JPEG decoder of the GPU, if it has one. `classes`: how many the
+    network has. Raises ChannelError.
+    """
 
     def __init__(
         self,
@@ -126,7 +112,8 @@ class Batches:
         training: bool,
         device: torch.device,
         dtype: torch.dtype,
-        hw_decoder_load: float,
+        *,
+        hw_decoder_load: float = 0.65,
         classes: int | None = None,
     ) -> None:
         self._samples, self._batch, self._size, self._training = samples, batch, size, training
@@ -183,7 +170,7 @@ class Batches:
         keys: list[str] = []
         pictures: list[_Bytes] = []
         labels: list[int] = []
-        for chunk in _plain(self._readers):
+        for chunk in self._chunks():
             keys += chunk.keys
             pictures += chunk.pictures()
             labels += chunk.labels
@@ -191,6 +178,16 @@ class Batches:
                 yield self._cut(keys, pictures, labels)
         if keys and not self._training:
             yield self._cut(keys, pictures, labels)
+
+    def _chunks(self) -> Iterator[_Chunk]:
+        # A reader is a fork, in which the collector must not destroy a pipeline of this process: DALI would wait for
+        # its threads, which the fork does not have.
+        gc.freeze()
+        try:
+            chunks = iter(self._readers)
+        finally:
+            gc.unfreeze()
+        return images.in_one_line(chunks)
 
     def _cut(self, keys: list[str], pictures: list[Any], labels: list[int]) -> _Batch:
         """Takes the first batch off the lists."""
@@ -221,21 +218,6 @@ class Batches:
             except ChannelError as found:
                 return found
         return ChannelError(f"DALI: {' '.join(str(error).split())}")
-
-
-def _plain(readers: Iterable[_Chunk]) -> Iterator[_Chunk]:
-    """torch puts a reader's whole traceback into the error's text: only the text of its last line is for a user."""
-    # A reader is a fork, in which the collector must not destroy a pipeline of this process: DALI would wait for its
-    # threads, which the fork does not have.
-    gc.freeze()
-    try:
-        chunks = iter(readers)
-    finally:
-        gc.unfreeze()
-    try:
-        yield from chunks
-    except ChannelError as error:
-        raise ChannelError(str(error).strip().rpartition(f"{ChannelError.__name__}: ")[2]) from None
 
 
 def _graph(source: Any, size: int, training: bool, hw_decoder_load: float | None) -> tuple[Any, Any]:

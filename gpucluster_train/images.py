@@ -14,7 +14,7 @@ import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Tuple
+from typing import Any, Tuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -24,12 +24,24 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from gpucluster_train.channels import ChannelError
 from gpucluster_train.world import workers
 
-__all__ = ["DECODERS", "Batches", "Decode", "decoder", "loader", "loss", "normalised", "pixels", "workers"]
+__all__ = [
+    "DECODERS",
+    "Batches",
+    "Decode",
+    "decoder",
+    "in_one_line",
+    "loader",
+    "loss",
+    "normalised",
+    "pixels",
+    "workers",
+]
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """ImageNet's colours, from 0 to 1."""
 SUFFIXES = ("jpg", "jpeg", "png")
 Batch = Tuple[Tensor, Tensor]
+Item = TypeVar("Item")
 
 
 def _by_torchcodec(data: bytes) -> Tensor:
@@ -219,7 +231,7 @@ class Batches:
 
     def __iter__(self) -> Iterator[Batch]:
         rest: list[Batch] = []
-        for pictures, labels in _said(self.loader):
+        for pictures, labels in in_one_line(self.loader):
             if len(labels) == self._batch:
                 yield pictures, labels
                 continue
@@ -237,7 +249,7 @@ def _joined(batches: list[Batch]) -> Batch:
     return torch.cat([pictures for pictures, _ in batches]), torch.cat([labels for _, labels in batches])
 
 
-def _said(loader: Iterable[Batch]) -> Iterator[Batch]:
+def in_one_line(loader: Iterable[Item]) -> Iterator[Item]:
     """torch puts the worker's traceback into the text of its error: only the last line is for the user."""
     try:
         yield from loader

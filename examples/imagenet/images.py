@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy
+import recipes
 import torch
-from recipes import Options, Recipe
+from recipes import NOISES, Options, Recipe
 from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
@@ -19,11 +20,8 @@ from gpucluster_train.channels import ChannelError
 from gpucluster_train.images import Decode, loader
 from gpucluster_train.torch_samples import Samples
 
-SYNTHETIC = {"tiny": (512, 128), "full": (1281167, 50000), "gpu": (1281167, 0)}
-"""Images to train on and to validate with; `full` has as many as ImageNet."""
-NOISES = 127
-"""To choose from: drawn beforehand, or a CPU could not keep up with a GPU. A prime, so that all classes
-meet all of them."""
+SYNTHETIC = {**recipes.SYNTHETIC, "gpu": (1281167, 0)}
+"""`gpu`: one batch that stays there."""
 Picture = tuple[Tensor, int]
 """uint8, height x width x 3, and the class's number."""
 
@@ -163,20 +161,13 @@ def sources(
     workers = 0 if options.synthetic == "tiny" else options.workers
     for training in (True, False):
         samples = _samples(options, world, training=training, decoded=not on_gpu)
+        classes = getattr(samples, "classes", options.recipe.classes)
         if on_gpu:
-            size = options.recipe.image_size
-            batches = importlib.import_module(DALI).batches(
-                samples,
-                batch,
-                size,
-                training,
-                device,
-                dtype,
-                classes=getattr(samples, "classes", options.recipe.classes),
-            )
+            dali, size = importlib.import_module(DALI), options.recipe.image_size
+            batches = dali.Batches(samples, batch, size, training, device, dtype, classes=classes)
         else:
             batches = loader(samples, batch, workers, training, seed=options.seed + world.rank)
-        found.append(Loaded(samples, batches, getattr(samples, "classes", options.recipe.classes)))
+        found.append(Loaded(samples, batches, classes))
         folders += [samples] if options.data else []
     check_classes(*folders)
     return found[0], found[1]

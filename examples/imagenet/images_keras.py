@@ -20,10 +20,6 @@ import gpucluster_train
 from gpucluster_train import World, streams, tfrecords, whole_shards
 from gpucluster_train.channels import S3
 
-SYNTHETIC = {"tiny": (512, 128), "full": (1281167, 50000)}
-"""Images to train on and to validate with; `full` has as many as ImageNet."""
-NOISES = 127
-"""To choose from. A prime, so that all classes meet all of them."""
 SHUFFLED = 4096
 """Encoded images to choose the next one from: about 450 MB of ImageNet for each rank."""
 PIECE_BYTES = 8 << 20
@@ -191,12 +187,12 @@ class Synthetic:
     def pictures(self, epoch: int) -> tf.data.Dataset:
         coarse = np.random.RandomState(0).randn(self.classes, 4, 4, 3)
         fine = coarse.repeat(-(-self.size // 4), axis=1).repeat(-(-self.size // 4), axis=2)
-        noise = np.random.RandomState(self.first + 1).randn(NOISES, self.size, self.size, 3)
+        noise = np.random.RandomState(self.first + 1).randn(recipes.NOISES, self.size, self.size, 3)
         scaled = tf.constant(fine[:, : self.size, : self.size] * 40, tf.int16), tf.constant(noise * 40, tf.int16)
 
         def made(number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             label = number % self.classes
-            picture = 118 + scaled[0][label] + scaled[1][number % NOISES]
+            picture = 118 + scaled[0][label] + scaled[1][number % recipes.NOISES]
             return tf.cast(tf.clip_by_value(picture, 0, 255), tf.uint8), label
 
         numbers = tf.data.Dataset.range(self.count).shard(self.world.size, self.world.rank)
@@ -241,7 +237,7 @@ def sources(options: recipes.Options, world: World) -> tuple[Images, Images]:
                            for name in ("train", "val"))  # fmt: skip
         return train, held_out
     if options.synthetic:
-        count, held_out_count = SYNTHETIC[options.synthetic]
+        count, held_out_count = recipes.SYNTHETIC[options.synthetic]
         classes, size = options.recipe.classes, options.recipe.image_size
         return (Synthetic(count, classes, size, world),
                 Synthetic(held_out_count, classes, size, world, first=count))  # fmt: skip

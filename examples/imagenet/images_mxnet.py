@@ -20,12 +20,6 @@ import gpucluster_train
 from gpucluster_train import World, whole_shards
 from gpucluster_train.channels import S3, Channel, ChannelError
 
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""The mean and the deviation of ImageNet's colours, from 0 to 1."""
-SYNTHETIC = {"tiny": (512, 128), "full": (1281167, 50000)}
-NOISES = 127
-"""To choose from: drawn beforehand, or a CPU could not keep up with a GPU. A prime, so that all classes
-meet all of them."""
 SHUFFLED_MIB = 64
 """The samples of one worker's shards, read and shuffled together."""
 
@@ -117,7 +111,7 @@ class Synthetic(gluon.data.Dataset):
     def __init__(self, count: int, classes: int, size: int, first: int = 0) -> None:
         coarse = np.random.RandomState(0).randn(classes, 3, 4, 4)
         self._pictures = coarse.repeat(size // 4, axis=2).repeat(size // 4, axis=3).astype("float32")
-        self._noise = np.random.RandomState(first + 1).randn(NOISES, 3, size, size).astype("float32")
+        self._noise = np.random.RandomState(first + 1).randn(recipes.NOISES, 3, size, size).astype("float32")
         self._count = count
         self.classes = classes
 
@@ -125,7 +119,7 @@ class Synthetic(gluon.data.Dataset):
         return self._count
 
     def __getitem__(self, index: int):
-        return self._pictures[index % self.classes] + self._noise[index % NOISES], index % self.classes
+        return self._pictures[index % self.classes] + self._noise[index % recipes.NOISES], index % self.classes
 
 
 class Share(gluon.data.Sampler):
@@ -147,12 +141,12 @@ def sources(options: recipes.Options, world: World) -> tuple[Images, Images]:
     """To train on, and to validate with."""
     size, classes = options.recipe.image_size, options.recipe.classes
     if options.synthetic:
-        train, held_out = SYNTHETIC[options.synthetic]
+        train, held_out = recipes.SYNTHETIC[options.synthetic]
         return (Loaded(Synthetic(train, classes, size), classes, options, world),
                 Loaded(Synthetic(held_out, classes, size, first=train), classes, options, None))  # fmt: skip
     if not options.data:
         return Records("train", options, training=True), Records("val", options, training=False)
-    last = [transforms.ToTensor(), transforms.Normalize(MEAN, DEVIATION)]
+    last = [transforms.ToTensor(), transforms.Normalize(recipes.MEAN, recipes.DEVIATION)]
     random = transforms.Compose([transforms.RandomResizedCrop(size), transforms.RandomFlipLeftRight(), *last])
     centre = transforms.Compose([transforms.Resize(size * 8 // 7, keep_ratio=True), transforms.CenterCrop(size), *last])
     train, held_out = (ImageFolderDataset(str(Path(options.data, name))) for name in ("train", "val"))

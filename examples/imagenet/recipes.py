@@ -92,7 +92,13 @@ TINY_OF = {
 }
 CHOICES = {"rule": list(RULES), "augment": ["none", "autoaugment"]}
 LEAST = {"epochs": 1, "batch_per_rank": 1, "image_size": 1, "classes": 1, "global_batch": 1, "validate_every": 0}
-SYNTHETIC = ("tiny", "full")
+SYNTHETIC = {"tiny": (512, 128), "full": (1281167, 50000)}
+"""Made-up images to train on and to validate with; `full` has as many as ImageNet."""
+NOISES = 127
+"""To choose from, for made-up images: drawn beforehand, or a CPU could not keep up with a GPU. A prime, so that all
+classes meet all of them."""
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""The mean and the deviation of ImageNet's colours, from 0 to 1."""
 CHANNELS = ("train", "val")
 
 
@@ -122,7 +128,7 @@ def check_loss(loss: float, epoch: int) -> None:
 
 
 def options(
-    models: Sequence[str], words: Sequence[str] | None = None, *, synthetic: Sequence[str] = SYNTHETIC
+    models: Sequence[str], words: Sequence[str] | None = None, *, synthetic: Sequence[str] = tuple(SYNTHETIC)
 ) -> Options:
     parser = _parser(models, synthetic)
     given = parser.parse_args(words)

@@ -25,8 +25,6 @@ from gpucluster_train.feed import Feed
 from gpucluster_train.world import cpus
 
 keras = tf.keras
-MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""The mean and the deviation of ImageNet's colours, from 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +194,8 @@ class Training:
         return tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(targets, tf.cast(outputs, tf.float32)))
 
     def normalised(self, pictures: tf.Tensor) -> tf.Tensor:
-        return (tf.cast(pictures, tf.float32) / 255 - MEAN) / DEVIATION * MODELS[self.options.model].largest
+        colours = (tf.cast(pictures, tf.float32) / 255 - recipes.MEAN) / recipes.DEVIATION
+        return colours * MODELS[self.options.model].largest
 
     def feed(self, images: images_keras.Images, epoch: int, steps: int = 0) -> Feed:
         return Feed(images_keras.batches(

@@ -38,6 +38,7 @@ class Training:
         gpus = self.devices[0].device_type == "gpu"
         self.kvstore = mx.kv.create(kind_of_kvstore(gpus))
         self.world = World(self.kvstore.rank, self.kvstore.num_workers)
+        self.colours = {device: colours(device) for device in self.devices}
         self.train, self.held_out = images_mxnet.sources(options, self.world)
         recipe = self.recipe = replace(options.recipe, classes=self.train.classes)
         self.batches = recipe.batches(self.world.size * len(self.devices), options.global_batch)
@@ -75,8 +76,7 @@ class Training:
     def prepared(self, pictures: Any) -> Any:
         """On their device: bytes are normalised, numbers are so already."""
         if pictures.dtype == np.uint8:
-            mean, deviation = ([255 * each for each in of] for of in (images_mxnet.MEAN, images_mxnet.DEVIATION))
-            mean, deviation = (mx.nd.array(each, pictures.context).reshape((1, 3, 1, 1)) for each in (mean, deviation))
+            mean, deviation = self.colours[pictures.context]
             pictures = (pictures.astype("float32") - mean) / deviation
         pictures = pictures.astype(self.dtype)
         return pictures.transpose((0, 2, 3, 1)) if self.layout == "NHWC" else pictures
@@ -125,6 +125,12 @@ class Training:
         """A sum that two workers share only if they have made the same steps."""
         trained = (each for each in self.net.collect_params().values() if each.grad_req != "null")
         return float(sum(each.data(self.devices[0]).astype("float32").abs().sum().asscalar() for each in trained))
+
+
+def colours(device: mx.Context) -> list[Any]:
+    """The mean and the deviation of bytes, to be subtracted from and to divide N x 3 x height x width."""
+    found = ([255 * each for each in of] for of in (recipes.MEAN, recipes.DEVIATION))
+    return [mx.nd.array(each, device).reshape((1, 3, 1, 1)) for each in found]
 
 
 def kind_of_kvstore(gpus: bool) -> str:

@@ -152,7 +152,7 @@ def decode(bench: Bench) -> Iterator[Row]:
     for load in (0.65, 0.9, 1.0):
         size, batch = (32, 4) if bench.tiny else (224, 256)
         args = (Samples("train"), batch, size, True, bench.device, bench.dtype)
-        batches = dali.batches(*args, hw_decoder_load=load)
+        batches = dali.Batches(*args, hw_decoder_load=load)
         for _ in batches:
             pass
         count = len(batches) * batch

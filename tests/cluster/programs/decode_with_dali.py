@@ -20,7 +20,7 @@ BATCH, SIZE, CPU = 16, 64, torch.device("cpu")
 def labels_of_epochs() -> list[list[int]]:
     """Three epochs of one pipeline; the second is left after two batches."""
     samples = Samples("train", shuffle=8)
-    batches = dali.batches(samples, BATCH, SIZE, True, CPU, torch.bfloat16)
+    batches = dali.Batches(samples, BATCH, SIZE, True, CPU, torch.bfloat16)
     found = []
     for epoch in range(3):
         samples.set_epoch(epoch)
@@ -41,7 +41,7 @@ def differences(folder: Path) -> dict[int, float]:
     files = {number: next(each.iterdir()) for number, each in enumerate(sorted(folder.iterdir()))}
     mean, deviation = (torch.tensor(each).view(3, 1, 1) for each in (images.MEAN, images.DEVIATION))
     found = {}
-    for pictures, labels in dali.batches(Samples("val"), BATCH, SIZE, False, CPU, torch.float32):
+    for pictures, labels in dali.Batches(Samples("val"), BATCH, SIZE, False, CPU, torch.float32):
         for picture, label in zip(pictures, labels.tolist(), strict=True):
             assert label not in found
             found[label] = ((picture * deviation + mean) * 255 - centre(files[label])).abs().mean().item()
@@ -59,7 +59,7 @@ def centre(file: Path) -> torch.Tensor:
 
 def error_of(channel: str) -> str:
     try:
-        for _ in dali.batches(Samples(channel), BATCH, SIZE, False, CPU, torch.float32):
+        for _ in dali.Batches(Samples(channel), BATCH, SIZE, False, CPU, torch.float32):
             pass
     except ChannelError as error:
         return str(error)
