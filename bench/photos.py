@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +62,13 @@ def pack(source: Path, target: Path, shards: int, format: str = "tar") -> None:
     subprocess.run([*verb, "--shards", str(shards), "--format", format], check=True, stdout=subprocess.DEVNULL)
 
 
-def job(folder: Path, sources: dict[str, Path]) -> dict[str, str]:
-    """Makes the folder of a job of one rank with these channels. Returns the environment of its rank."""
+def job(
+    folder: Path, sources: Mapping[str, Path], *, shard: Mapping[str, str] | None = None, ranks: int = 1
+) -> dict[str, str]:
+    """Makes the folder of a job of one node with these channels, as the job's script leaves it to the ranks. Returns
+    what the folder adds to their environment. `shard`: of the channels that are not by-rank."""
     asked = {
-        name: {"source": str(path), "shard": "by-rank", "mode": "mount", "unpack": "none"}
+        name: {"source": str(path), "shard": (shard or {}).get(name, "by-rank"), "mode": "mount", "unpack": "none"}
         for name, path in sources.items()
     }
     (folder / "channels").mkdir(parents=True)
@@ -72,5 +76,7 @@ def job(folder: Path, sources: dict[str, Path]) -> dict[str, str]:
     (folder / "channels.json").write_text(json.dumps(asked))
     variables = {"GPUCLUSTER_JOB_DIR": str(folder), "GPUCLUSTER_NODE": "here"}
     prepare = [sys.executable, "-m", "gpucluster_train.prepare"]
-    subprocess.run(prepare, check=True, stdout=subprocess.DEVNULL, env={**os.environ, **variables, "WORLD_SIZE": "1"})
+    subprocess.run(
+        prepare, check=True, stdout=subprocess.DEVNULL, env={**os.environ, **variables, "WORLD_SIZE": str(ranks)}
+    )
     return variables

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from bed import ROOT, WHEELS
 from PIL import Image
 
+from bench import photos
 from tests.cuda_toolkit import UV, UV_CACHE
 
 TRAIN, VAL = 48, 13
@@ -42,24 +44,27 @@ def pack(pictures: Path, shards: Path, kind: str) -> None:
     subprocess.run([sys.executable, "-m", "gpucluster.cli", *words, "--no-check"], check=True, cwd=ROOT)
 
 
-def channels(job: Path, shards: Path, *, ranks: int, val: str = "by-node") -> None:
-    """The channels train and val in the job's folder, as the job's script leaves them to the ranks."""
-    asked = {"train": "by-node", "val": val}
-    found = {
-        name: {"shard": shard, "mode": "mount", "unpack": "none", "source": str(shards / name)}
-        for name, shard in asked.items()
-    }
-    (job / "channels").mkdir(parents=True)
-    (job / "channels/nodes.txt").write_text("n0\n")
-    (job / "channels.json").write_text(json.dumps(found))
-    variables = os.environ | {"GPUCLUSTER_JOB_DIR": str(job), "WORLD_SIZE": str(ranks)}
-    subprocess.run([sys.executable, "-m", "gpucluster_train.prepare"], check=True, cwd=ROOT, env=variables)
+@dataclass(frozen=True)
+class ImageJob:
+    pictures: Path
+    """train/CLASS/NUMBER.JPEG, and val."""
+    variables: dict[str, str]
+    """What its ranks find in their environment."""
 
 
-def environment(folder: Path, name: str, *more: str) -> Path:
+def make(folder: Path, kind: str, *, ranks: int, val: str = "by-node") -> ImageJob:
+    """Pictures, their shards in this format, and a job that has these as its channels train and val."""
+    pictures, shards = folder / "pictures", folder / "shards"
+    draw(pictures)
+    pack(pictures, shards, kind)
+    sources = {name: shards / name for name in ("train", "val")}
+    return ImageJob(pictures, photos.job(folder, sources, shard={"train": "by-node", "val": val}, ranks=ranks))
+
+
+def environment(folder: Path, name: str, *more: str, packages: Sequence[str] = ()) -> Path:
     """The nodes' environment of this name, from the wheels that they install from: its folder bin.
 
-    `more`: the names of folders of wheels that are of this environment alone.
+    `more`: the names of folders of wheels that are of this environment alone. `packages`: what a job adds.
     """
     if not WHEELS.is_dir():
         pytest.skip("make boot downloads the jobs' wheels")
@@ -69,5 +74,5 @@ def environment(folder: Path, name: str, *more: str) -> Path:
     subprocess.run([*UV, "venv", "--python", sys.executable, folder / "venv"], check=True)
     links = [word for each in (".", *more) for word in ("--find-links", WHEELS / each)]
     argv = [*UV, "pip", "install", "--python", folder / "venv/bin/python", "--no-deps", "--no-index", *links]
-    subprocess.run([*argv, "-r", lock], check=True, env=os.environ | UV_CACHE)
+    subprocess.run([*argv, "-r", lock, *packages], check=True, env=os.environ | UV_CACHE)
     return folder / "venv" / "bin"

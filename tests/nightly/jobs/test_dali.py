@@ -20,6 +20,7 @@ from PIL import Image
 
 from bench import photos
 from tests.cuda_toolkit import UV, UV_CACHE
+from tests.nightly.jobs.image_job import ImageJob
 
 SUBJECTS = [
     "gpucluster_train/dali.py",
@@ -27,6 +28,8 @@ SUBJECTS = [
     "gpucluster_train/torch_samples.py",
     "tests/cluster/programs/decode_with_dali.py",
     "tests/gpu/speed.py",
+    "tests/nightly/jobs/image_job.py",
+    "bench/photos.py",
     "examples/imagenet/*.py",
     "examples/fsdp/train.py",
 ]
@@ -46,8 +49,7 @@ def draw(path: Path, number: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A job's folder with its channels, as the job's script leaves it to the ranks."""
+def job(tmp_path_factory: pytest.TempPathFactory) -> ImageJob:
     folder = tmp_path_factory.mktemp("job")
     for number in range(CLASSES):
         draw(folder / f"pictures/c{number:02}/a.JPEG", number)
@@ -63,15 +65,8 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
         words = ["data", "shard", folder / "pictures", folder / name, "--shards", "5", "--no-check", "--workers", "1"]
         subprocess.run([sys.executable, "-m", "gpucluster.cli", *words], check=True, cwd=ROOT)
     broken.write_bytes(whole)
-    asked = {"shard": "by-rank", "mode": "mount", "unpack": "none"}
-    sources = {**{name: folder / name for name in contents}, "val": folder / "train"}
-    channels = {name: {**asked, "source": str(source)} for name, source in sources.items()}
-    (folder / "channels").mkdir()
-    (folder / "channels/nodes.txt").write_text("n0\n")
-    (folder / "channels.json").write_text(json.dumps(channels))
-    variables = os.environ | {"GPUCLUSTER_JOB_DIR": str(folder), "WORLD_SIZE": "1"}
-    subprocess.run([sys.executable, "-m", "gpucluster_train.prepare"], check=True, cwd=ROOT, env=variables)
-    return folder
+    variables = photos.job(folder, {**{name: folder / name for name in contents}, "val": folder / "train"})
+    return ImageJob(folder / "pictures", variables)
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +84,11 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def found(job: Path, python: Path) -> dict[str, Any]:
+def found(job: ImageJob, python: Path) -> dict[str, Any]:
     """What the program printed."""
     program = ROOT / "tests/cluster/programs/decode_with_dali.py"
-    variables = {"GPUCLUSTER_JOB_DIR": str(job), "GPUCLUSTER_NODE": "n0", "PYTHONPATH": str(ROOT)}
-    argv = [python, program, job / "pictures"]
+    variables = {**job.variables, "PYTHONPATH": str(ROOT)}
+    argv = [python, program, job.pictures]
     done = subprocess.run(argv, env=os.environ | variables, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

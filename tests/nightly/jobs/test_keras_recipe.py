@@ -14,7 +14,7 @@ import pytest
 from bed import ROOT
 
 from tests.nightly.jobs import image_job
-from tests.nightly.jobs.image_job import VAL
+from tests.nightly.jobs.image_job import VAL, ImageJob
 
 SUBJECTS = [
     "examples/imagenet/images_keras.py",
@@ -25,6 +25,7 @@ SUBJECTS = [
     "gpucluster_train/feed.py",
     "gpucluster_train/whole_shards.py",
     "tests/nightly/jobs/image_job.py",
+    "bench/photos.py",
     "bootstrap/environments/tensorflow-cpu.txt",
 ]
 COVERED_BY = "test_imagenet_recipes.py, without TensorFlow"
@@ -66,24 +67,21 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("pictures")
-    image_job.draw(folder)
-    return folder
+def job(tmp_path_factory: pytest.TempPathFactory) -> ImageJob:
+    return image_job.make(tmp_path_factory.mktemp("job"), "tfrecord", ranks=2)
 
 
 @pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory, pictures: Path) -> Path:
-    folder = tmp_path_factory.mktemp("job")
-    image_job.pack(pictures, folder / "shards", "tfrecord")
-    image_job.channels(folder, folder / "shards", ranks=2)
-    return folder
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("saved")
 
 
-def run(programs: Path, *words: object, job: Path | None = None, launcher: tuple[str, ...] = (), **more: str) -> Run:
+def run(
+    programs: Path, *words: object, job: ImageJob | None = None, launcher: tuple[str, ...] = (), **more: str
+) -> Run:
     variables = {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **more}
     if job:
-        variables |= {"GPUCLUSTER_JOB_DIR": str(job), "GPUCLUSTER_NODE": "n0"}
+        variables |= job.variables
     argv = [*launcher, "python", RECIPE, *words]
     done = subprocess.run(
         argv, env=os.environ | variables, capture_output=True, text=True, timeout=900, check=False, cwd=RECIPE.parent
@@ -92,9 +90,9 @@ def run(programs: Path, *words: object, job: Path | None = None, launcher: tuple
 
 
 @pytest.fixture(scope="module")
-def whole(programs: Path, job: Path) -> Run:
-    """Without XLA, three epochs. Its checkpoints are in the job's folder `saved`."""
-    words = ("--validate-every", "1", "--checkpoint", job / "saved")
+def whole(programs: Path, job: ImageJob, saved: Path) -> Run:
+    """Without XLA, three epochs."""
+    words = ("--validate-every", "1", "--checkpoint", saved)
     done = run(programs, *SMALL, *words, job=job, launcher=HOROVODRUN, **NO_XLA)
     assert done.code == 0, done.log
     return done
@@ -113,7 +111,7 @@ def test_it_learns_from_tfrecords(whole: Run) -> None:
     assert "Compiled cluster using XLA!" not in whole.log
 
 
-def test_xla_trains_to_the_same_losses(programs: Path, job: Path, whole: Run) -> None:
+def test_xla_trains_to_the_same_losses(programs: Path, job: ImageJob, whole: Run) -> None:
     """A wrong image shows: with other random numbers for a few mirrored ones, the losses were 0.006 apart."""
     done = run(programs, *SMALL, job=job, launcher=HOROVODRUN)
     assert done.code == 0, done.log
@@ -122,21 +120,23 @@ def test_xla_trains_to_the_same_losses(programs: Path, job: Path, whole: Run) ->
     assert done.losses == pytest.approx(whole.losses, abs=0.001)
 
 
-def test_a_resumed_training_has_the_losses_of_a_whole_one(programs: Path, job: Path, whole: Run) -> None:
+def test_a_resumed_training_has_the_losses_of_a_whole_one(
+    programs: Path, job: ImageJob, saved: Path, whole: Run
+) -> None:
     """As if it had ended after its second epoch: the file `checkpoint` is what TensorFlow goes on from."""
-    index = job / "saved" / "checkpoint"
+    index = saved / "checkpoint"
     index.write_text('model_checkpoint_path: "ckpt-2"\nall_model_checkpoint_paths: "ckpt-2"\n')
-    done = run(programs, *SMALL, "--checkpoint", job / "saved", job=job, launcher=HOROVODRUN, **NO_XLA)
+    done = run(programs, *SMALL, "--checkpoint", saved, job=job, launcher=HOROVODRUN, **NO_XLA)
     assert done.code == 0, done.log
     assert list(done.losses) == [3]
     assert done.losses[3] == whole.losses[3]
     assert done.report["accuracy"] == whole.report["accuracy"]
 
 
-def test_a_broken_image_is_named_in_one_line(programs: Path, pictures: Path, tmp_path: Path) -> None:
+def test_a_broken_image_is_named_in_one_line(programs: Path, job: ImageJob, tmp_path: Path) -> None:
     data = tmp_path / "data"
-    for path in sorted(pictures.rglob("*.JPEG")):
-        target = data / path.relative_to(pictures)
+    for path in sorted(job.pictures.rglob("*.JPEG")):
+        target = data / path.relative_to(job.pictures)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(path.read_bytes())
     broken = data / "train" / "c1" / "9.JPEG"
@@ -154,8 +154,8 @@ HALF = {
 
 
 @pytest.mark.parametrize("model", list(HALF))
-def test_it_learns_in_half_precision(programs: Path, pictures: Path, model: str) -> None:
-    words = (*SMALL[1:], "--epochs", "2", "--data", pictures, "--validate-every", "1", *HALF[model])
+def test_it_learns_in_half_precision(programs: Path, job: ImageJob, model: str) -> None:
+    words = (*SMALL[1:], "--epochs", "2", "--data", job.pictures, "--validate-every", "1", *HALF[model])
     done = run(programs, model, *words, **NO_XLA)
     assert done.code == 0, done.log
     assert done.losses[2] < done.losses[1]

@@ -15,7 +15,7 @@ import pytest
 from bed import ROOT
 
 from tests.nightly.jobs import image_job
-from tests.nightly.jobs.image_job import TRAIN, VAL
+from tests.nightly.jobs.image_job import TRAIN, VAL, ImageJob
 
 SUBJECTS = [
     "examples/imagenet/*mxnet.py",
@@ -26,6 +26,7 @@ SUBJECTS = [
     "gpucluster_train/mxnet.py",
     "gpucluster_train/whole_shards.py",
     "tests/nightly/jobs/image_job.py",
+    "bench/photos.py",
     "bootstrap/environments/mxnet-cpu.txt",
 ]
 COVERED_BY = "test_imagenet_recipes.py, without MXNet"
@@ -53,17 +54,13 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("job")
-    image_job.draw(folder / "pictures")
-    image_job.pack(folder / "pictures", folder / "shards", "recordio")
-    image_job.channels(folder, folder / "shards", ranks=1, val="none")
-    return folder
+def job(tmp_path_factory: pytest.TempPathFactory) -> ImageJob:
+    return image_job.make(tmp_path_factory.mktemp("job"), "recordio", ranks=1, val="none")
 
 
-def run(programs: Path, job: Path, *argv: object) -> str:
+def run(programs: Path, job: ImageJob, *argv: object) -> str:
     """What a program of the environment prints."""
-    variables = {"PYTHONPATH": f"{ROOT}:{RECIPES}", "GPUCLUSTER_JOB_DIR": str(job), "GPUCLUSTER_NODE": "n0"}
+    variables = {"PYTHONPATH": f"{ROOT}:{RECIPES}", **job.variables}
     done = subprocess.run(
         [programs / "python", *argv],
         env=os.environ | variables,
@@ -77,9 +74,9 @@ def run(programs: Path, job: Path, *argv: object) -> str:
 
 
 @pytest.mark.parametrize("data", ["channel", "folder"])
-def test_it_learns_and_validates_each_image_once(programs: Path, job: Path, data: str) -> None:
+def test_it_learns_and_validates_each_image_once(programs: Path, job: ImageJob, data: str) -> None:
     """From six shards of the channel, or from JPEGs; also from the PNG, the grey and the CMYK image among them."""
-    words = [] if data == "channel" else ["--data", job / "pictures"]
+    words = [] if data == "channel" else ["--data", job.pictures]
     told = run(programs, job, RECIPES / "train_mxnet.py", *SMALL, *words)
     assert "12 steps an epoch" in told  # of 192 images
     losses = [float(loss) for loss in re.findall(r"epoch \d/3: loss ([\d.]+), [\d.]+ images/s, data \d+ % of", told)]
@@ -87,7 +84,7 @@ def test_it_learns_and_validates_each_image_once(programs: Path, job: Path, data
     assert json.loads(told.splitlines()[-1])["validated"] == 4 * VAL
 
 
-def test_every_epoch_has_every_label_of_several_shards_in_another_order(programs: Path, job: Path) -> None:
+def test_every_epoch_has_every_label_of_several_shards_in_another_order(programs: Path, job: ImageJob) -> None:
     first, second, again, val = json.loads(run(programs, job, "-c", LABELS, *SMALL).splitlines()[-1])
     assert sorted(first) == sorted(second) == sorted([*range(4)] * TRAIN)
     assert sorted(val) == sorted([*range(4)] * VAL)

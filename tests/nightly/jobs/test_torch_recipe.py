@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from bed import ROOT, WHEELS
-from PIL import Image
+from bed import ROOT
 
-from tests.cuda_toolkit import UV, UV_CACHE
+from tests.nightly.jobs import image_job
+from tests.nightly.jobs.image_job import TRAIN, VAL, ImageJob
 
 SUBJECTS = [
     "examples/imagenet/*",
@@ -28,6 +26,8 @@ SUBJECTS = [
     "gpucluster_train/streams.py",
     "gpucluster_train/torch_samples.py",
     "tests/cluster/programs/recipe_checks.py",
+    "tests/nightly/jobs/image_job.py",
+    "bench/photos.py",
     "bootstrap/environments/horovod.txt",
 ]
 COVERED_BY = "test_imagenet_recipes.py, without torch"
@@ -36,71 +36,20 @@ SMALL = (
     "resnet50", "--image-size", "32", "--classes", "4", "--width", "0.125", "--global-batch", "16", "--workers", "2",
     "--learning-rate", "0.05", "--reference-batch", "64", "--warmup-epochs", "0.5", "--weight-decay", "0",
 )  # fmt: skip
-TRAIN, VAL = 48, 13
-"""Images of each class. Two ranks do not share 52 images for validation in whole batches."""
 EPOCH = re.compile(r"epoch (\d+)/\d+: loss ([\d.]+), [\d.]+ images/s, data \d+ % of [\d.]+ s, next rate [\d.e-]+(.*)")
 
 pytestmark = pytest.mark.timeout(1800)
 
 
-def draw(folder: Path) -> None:
-    """Noise over one coarse picture for each class, as JPEGs; in training also a PNG, a grey and a CMYK one."""
-    of = random.Random(1)
-    coarse = [of.randbytes(3 * 16) for _ in range(4)]
-    for part, count in (("train", TRAIN), ("val", VAL)):
-        for number in range(4 * count):
-            kind = number % 4
-            noise = Image.frombytes("RGB", (64, 48), of.randbytes(3 * 64 * 48))
-            base = Image.frombytes("RGB", (4, 4), coarse[kind]).resize((64, 48), Image.Resampling.NEAREST)
-            picture = Image.blend(base, noise, 0.3)
-            mode = {5: "L", 6: "CMYK"}.get(number, "RGB") if part == "train" else "RGB"
-            path = folder / part / f"c{kind}" / f"{number}.JPEG"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            picture.convert(mode).save(path, "PNG" if (part, number) == ("train", 7) else "JPEG")
-
-
 @pytest.fixture(scope="module")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A job's folder with pictures and with its channels, as the job's script leaves them to the ranks."""
-    folder = tmp_path_factory.mktemp("job")
-    draw(folder / "pictures")
-    words = ["data", "shard", folder / "pictures", folder / "shards", "--shards", "train=6,val=3", "--workers", "1"]
-    subprocess.run([sys.executable, "-m", "gpucluster.cli", *words, "--no-check"], check=True, cwd=ROOT)
-    asked = {"shard": "by-node", "mode": "mount", "unpack": "none"}
-    channels = {name: {**asked, "source": str(folder / "shards" / name)} for name in ("train", "val")}
-    (folder / "channels").mkdir()
-    (folder / "channels/nodes.txt").write_text("n0\n")
-    (folder / "channels.json").write_text(json.dumps(channels))
-    variables = os.environ | {"GPUCLUSTER_JOB_DIR": str(folder), "WORLD_SIZE": "2"}
-    subprocess.run([sys.executable, "-m", "gpucluster_train.prepare"], check=True, cwd=ROOT, env=variables)
-    return folder
+def job(tmp_path_factory: pytest.TempPathFactory) -> ImageJob:
+    return image_job.make(tmp_path_factory.mktemp("job"), "tar", ranks=2)
 
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The environment of torch and Horovod, with torchvision as a job adds it: its folder bin."""
-    if not WHEELS.is_dir():
-        pytest.skip("make boot downloads the jobs' wheels")
-    folder = tmp_path_factory.mktemp("python")
-    lock = folder / "lock.txt"
-    lines = (ROOT / "bootstrap/environments/horovod.txt").read_text().splitlines()
-    lock.write_text("\n".join(line for line in lines if re.match("[a-z]", line)))
-    subprocess.run([*UV, "venv", "--python", sys.executable, folder / "venv"], check=True)
-    links = ("--no-index", "--find-links", WHEELS, "--find-links", WHEELS / "horovod")
-    argv = [
-        *UV,
-        "pip",
-        "install",
-        "--python",
-        folder / "venv/bin/python",
-        "--no-deps",
-        *links,
-        "-r",
-        lock,
-        "torchvision",
-    ]
-    subprocess.run(argv, check=True, env=os.environ | UV_CACHE)
-    return folder / "venv" / "bin"
+    """The environment of torch and Horovod, with torchvision as a job adds it."""
+    return image_job.environment(tmp_path_factory.mktemp("python"), "horovod", "horovod", packages=["torchvision"])
 
 
 @dataclass
@@ -124,12 +73,12 @@ LAUNCHERS = {
 }
 
 
-def run(programs: Path, launcher: str, *words: object, job: Path | None = None) -> Run:
+def run(programs: Path, launcher: str, *words: object, job: ImageJob | None = None) -> Run:
     variables = {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     if launcher:
         variables["GPUCLUSTER_LAUNCHER"] = launcher
     if job:
-        variables |= {"GPUCLUSTER_JOB_DIR": str(job), "GPUCLUSTER_NODE": "n0"}
+        variables |= job.variables
     argv = [*LAUNCHERS[launcher], RECIPE, *words]
     done = subprocess.run(
         argv, env=os.environ | variables, capture_output=True, text=True, timeout=900, check=False, cwd=RECIPE.parent
@@ -139,7 +88,7 @@ def run(programs: Path, launcher: str, *words: object, job: Path | None = None) 
     return Run(done.returncode, log, [loss for _, loss, _ in epochs], [rest for _, _, rest in epochs])
 
 
-def test_torchrun_and_horovodrun_train_alike_from_shards(programs: Path, job: Path) -> None:
+def test_torchrun_and_horovodrun_train_alike_from_shards(programs: Path, job: ImageJob) -> None:
     found = [
         run(programs, name, *SMALL, "--epochs", "3", "--validate-every", "1", job=job)
         for name in ("torchrun", "horovodrun")
@@ -154,8 +103,8 @@ def test_torchrun_and_horovodrun_train_alike_from_shards(programs: Path, job: Pa
     assert "12 steps an epoch" in one.log  # of 192 images
 
 
-def test_a_training_from_a_folder_goes_on_from_its_checkpoint(programs: Path, job: Path, tmp_path: Path) -> None:
-    words = ("--data", job / "pictures", "--compress", "--checkpoint", tmp_path / "at.pt")
+def test_a_training_from_a_folder_goes_on_from_its_checkpoint(programs: Path, job: ImageJob, tmp_path: Path) -> None:
+    words = ("--data", job.pictures, "--compress", "--checkpoint", tmp_path / "at.pt")
     first = run(programs, "torchrun", *SMALL, "--epochs", "3", *words)
     assert first.code == 0, first.log
     again = run(programs, "torchrun", *SMALL, "--epochs", "3", *words)
@@ -173,10 +122,10 @@ def test_b4_trains_with_everything_that_its_recipe_has(programs: Path) -> None:
     assert done.report["validated"] == 128
 
 
-def test_a_broken_picture_is_named_in_one_line(programs: Path, job: Path, tmp_path: Path) -> None:
+def test_a_broken_picture_is_named_in_one_line(programs: Path, job: ImageJob, tmp_path: Path) -> None:
     for part in ("train", "val"):
-        for path in sorted((job / "pictures" / part).rglob("*.JPEG")):
-            target = tmp_path / path.relative_to(job / "pictures")
+        for path in sorted((job.pictures / part).rglob("*.JPEG")):
+            target = tmp_path / path.relative_to(job.pictures)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(path.read_bytes())
     broken = tmp_path / "train" / "c1" / "9.JPEG"
@@ -187,7 +136,7 @@ def test_a_broken_picture_is_named_in_one_line(programs: Path, job: Path, tmp_pa
     assert "Traceback" not in done.log
 
 
-def test_a_label_beyond_the_classes_is_named_in_one_line(programs: Path, job: Path) -> None:
+def test_a_label_beyond_the_classes_is_named_in_one_line(programs: Path, job: ImageJob) -> None:
     done = run(programs, "", *SMALL, "--classes", "3", "--epochs", "1", job=job)
     assert re.search(r"^error: sample \S+: its label is 3; required: from 0 to 2, because", done.log, re.MULTILINE)
     assert "Traceback" not in done.log
@@ -204,10 +153,10 @@ def test_a_checkpoint_that_does_not_fit_is_named_in_one_line(programs: Path, tmp
 
 
 @pytest.fixture(scope="module")
-def checks(programs: Path, job: Path) -> dict[str, Any]:
+def checks(programs: Path, job: ImageJob) -> dict[str, Any]:
     program = ROOT / "tests/cluster/programs/recipe_checks.py"
     variables = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    argv = [programs / "python", program, job / "pictures"]
+    argv = [programs / "python", program, job.pictures]
     done = subprocess.run(argv, env=os.environ | variables, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
