@@ -74,9 +74,9 @@ Examples:
 @click.option(
     "--feed",
     is_flag=True,
-    help="Measure instead what limits the training: it alone, its loader alone, and both. The program reads its "
-    "batches through gpucluster_train.feed.Feed. One run of each, on 1 node, with the job's launcher, unless "
-    "--repeats, --nodes or --launchers say otherwise.",
+    help="Measure what limits the training, in three kinds of runs: training without the loader, the loader without "
+    "training, and both. The program must read its batches through gpucluster_train.feed.Feed. There is one run of "
+    "each, on 1 node, with the job's launcher, unless --repeats, --nodes or --launchers say otherwise.",
 )
 @click.option(
     "--repeats", type=click.IntRange(min=1), default=3, metavar="N", help="Runs of each setting.  [default: 3]"
