@@ -86,7 +86,7 @@ class Training:
         started, steps = time.perf_counter(), 0
         totals = [mx.nd.zeros((1,), device) for device in self.devices]
         ahead = deque[Any]()
-        feed = Feed(images_mxnet.batches(self.train, number, self.own, self.steps))
+        feed = Feed(lambda: images_mxnet.batches(self.train, number, self.own, self.steps))
         for pictures, labels in feed:
             losses = self.step(pictures, labels)
             for total, loss in zip(totals, losses, strict=True):
