@@ -13,5 +13,9 @@ SLURMCTLD = 297
 SLURMD = 298
 SLURMDBD = 299
 """Slurm's own 6817 to 6819 are free for everybody. The daemons do not start while a user has them."""
+NODE_EXPORTER = 300
+"""Each node's samples, in Prometheus's format. Users' processes do not reach it."""
+PROMETHEUS = 301
+"""On the head node's loopback. A user who had the port could show everybody false samples."""
 SRUN = (61000, 64999)
 """The first and the last of SrunPortRange, which srun takes as its user."""

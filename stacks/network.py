@@ -15,6 +15,7 @@ from stacks.endpoints import Endpoints
 
 SLURM = ec2.Port.tcp_range(ports.SLURMCTLD, ports.SLURMDBD)
 NFS = ec2.Port.tcp(ports.NFS)
+SAMPLES = ec2.Port.tcp(ports.NODE_EXPORTER)
 SSH = ec2.Port.tcp(22)
 SRUN = ec2.Port.tcp_range(*ports.SRUN)
 EVERYTHING = ec2.Port.all_traffic()
@@ -43,6 +44,8 @@ class Network(Construct):
         self.head = self._security_group("Head", "GpuCluster head node")
         self.compute = self._security_group("Compute", "GpuCluster compute nodes", allow_all_outbound=False)
         self._between_nodes()
+        if config.monitoring.scrape_from:
+            self._accept_scrapes(config.monitoring.scrape_from)
         self.endpoint_id = config.network.connect_endpoint_id or self._instance_connect_endpoint()
         if config.network.connect_security_group_id:
             self._accept_ssh(config.network.connect_security_group_id)
@@ -131,6 +134,12 @@ class Network(Construct):
         group = ec2.SecurityGroup.from_security_group_id(self, "Endpoint", group_id, mutable=False)
         for nodes in (self.head, self.compute):
             nodes.add_ingress_rule(group, SSH, "SSH through the endpoint")
+
+    def _accept_scrapes(self, group_id: str) -> None:
+        """From the user's own Prometheus, whose group is not changed."""
+        group = ec2.SecurityGroup.from_security_group_id(self, "Scraper", group_id, mutable=False)
+        for nodes in (self.head, self.compute):
+            nodes.add_ingress_rule(group, SAMPLES, "samples for another Prometheus")
 
     def _instance_connect_endpoint(self) -> str:
         """The id of a new one."""

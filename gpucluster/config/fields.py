@@ -332,6 +332,17 @@ SecurityGroupId = Annotated[
         EC2_IDS,
     ),
 ]
+ScraperGroupId = Annotated[
+    str,
+    form(
+        "scrape-from-form",
+        "Monitoring",
+        "scrape_from",
+        r"sg-([0-9a-f]{8}|[0-9a-f]{17})",
+        "a security group's id (sg-…)",
+        EC2_IDS,
+    ),
+]
 KmsKeyArn = Annotated[
     str,
     form(

@@ -26,6 +26,7 @@ from gpucluster.config.fields import (
     RegionName,
     ReservationId,
     S3Uri,
+    ScraperGroupId,
     SecurityGroupId,
     ServersPlacementGroup,
     SnapshotId,
@@ -181,6 +182,20 @@ class Monitoring(Section):
     log_days: Annotated[Count, Limit("monitoring-log-days")] = 90
     dashboard: bool = True
     alarm_email: EmailAddress | None = None
+    prometheus: Annotated[
+        Literal["on", "off"],
+        Limit("monitoring-prometheus", "https://prometheus.io/docs/prometheus/2.45/storage/"),
+    ] = "on"
+    retention_days: Annotated[
+        Count,
+        Limit("monitoring-retention-days", "https://prometheus.io/docs/prometheus/2.45/storage/: whole days"),
+    ] = 15
+    scrape_from: ScraperGroupId | None = None
+
+    @property
+    def exports(self) -> bool:
+        """Whether nodes serve their samples: to this cluster's Prometheus, or to the one of `scrape_from`."""
+        return self.prometheus == "on" or self.scrape_from is not None
 
 
 class Budget(Section):

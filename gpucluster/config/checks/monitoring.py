@@ -28,3 +28,23 @@ def log_days(monitoring: Monitoring, path: Path, config: ClusterConfig) -> Findi
         f"must be a number of days that CloudWatch Logs takes, got {monitoring.log_days}",
         f"the nearest are {near[0]} and {near[1]}",
     )
+
+
+@validator(
+    "scrape-from-needs-vpc", "error InvalidGroup.NotFound of EC2 AuthorizeSecurityGroupIngress: a group of another VPC"
+)
+def scrape_from_needs_vpc(monitoring: Monitoring, path: Path, config: ClusterConfig) -> Findings:
+    """scrape_from needs network.vpc_id: a rule names groups of its own VPC or a peer's, and a new VPC has neither."""
+    if monitoring.scrape_from and not config.network.vpc_id:
+        yield Finding((*path, "scrape_from"), "network.vpc_id is required too", "set it to the VPC of your Prometheus")
+
+
+@validator(
+    "retention-needs-prometheus",
+    "https://prometheus.io/docs/prometheus/2.45/storage/: samples of a Prometheus that runs",
+    level="warning",
+)
+def retention_needs_prometheus(monitoring: Monitoring, path: Path, config: ClusterConfig) -> Findings:
+    """retention_days has no effect with prometheus: off."""
+    if monitoring.prometheus == "off" and "retention_days" in monitoring.model_fields_set:
+        yield Finding((*path, "retention_days"), "has no effect with prometheus: off", "remove it")

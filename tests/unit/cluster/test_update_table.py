@@ -320,6 +320,11 @@ ROWS: dict[str, Row] = {
     "monitoring.alarm_email": in_small(
         "region:", "monitoring: {alarm_email: a@example.com}\nregion:", IN_PLACE, "null -> a@example.com"
     ),
+    "monitoring.prometheus": in_small("region:", "monitoring: {prometheus: off}\nregion:", IN_PLACE, "on -> off"),
+    "monitoring.retention_days": in_small("region:", "monitoring: {retention_days: 9}\nregion:", IN_PLACE, "15 -> 9"),
+    "monitoring.scrape_from": in_existing(
+        "region:", "monitoring: {scrape_from: sg-01234567}\nregion:", IN_PLACE, "null -> sg-01234567"
+    ),
     "budget": in_small("region:", "budget: {monthly_usd: 900000}\nregion:", IN_PLACE, "budget: added"),
     "budget.monthly_usd": in_full("900000", "950000", IN_PLACE, "900000.0 -> 950000.0"),
     "budget.email": in_full("email: a@", "email: b@", IN_PLACE, "a@example.com -> b@"),

@@ -82,6 +82,18 @@ def test_the_endpoint_of_the_vpc_is_used_instead_of_a_new_one(template_of: Calla
     assert group not in [each["GroupId"] for each in changed], "CloudFormation would remove the group's default rule"
 
 
+def test_another_prometheus_reads_every_node_and_nothing_else(template_of: Callable[[str], Template]) -> None:
+    group = "sg-0123456789abcdef0"
+    template = template_of(f"{EXISTING}\nmonitoring: {{scrape_from: {group}}}\n")
+    nodes = [group_of(template, f"GpuCluster {who}") for who in ("head node", "compute nodes")]
+    rules = [
+        (each["GroupId"], each["FromPort"], each["ToPort"])
+        for each in of_type(template, "AWS::EC2::SecurityGroupIngress")
+        if each.get("SourceSecurityGroupId") == group
+    ]
+    assert rules == [(each, 300, 300) for each in nodes]
+
+
 def test_no_node_takes_a_public_address_from_a_subnet_that_gives_them(template_of: Callable[[str], Template]) -> None:
     """EC2 refuses the word beside several interfaces, and gives those no address by itself."""
     for found in of_type(template_of(EXISTING), "AWS::EC2::LaunchTemplate"):
