@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -44,6 +46,27 @@ class InProcessRemote:
             return Path(path).read_bytes()
         except OSError as error:
             raise RemoteError(f"cannot read {path}: {error.strerror}") from None
+
+    def stream(self, argv: Sequence[str], *, what: str, stop: Callable[[], bool] | None = None) -> Iterator[bytes]:
+        with (
+            tempfile.TemporaryFile() as error,
+            subprocess.Popen(list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=error) as process,
+        ):
+            assert process.stdout and process.stdin
+            if stop is None:
+                process.stdin.close()
+            while True:
+                if not select.select([process.stdout], [], [], 0.05)[0]:
+                    if stop and stop():
+                        process.stdin.close()
+                        stop = None
+                    continue
+                if not (data := os.read(process.stdout.fileno(), 65536)):
+                    break
+                yield data
+            process.wait()
+            error.seek(0)
+            Completed(process.returncode, "", error.read().decode(errors="replace")).check(what)
 
     def follow(self, path: str, *, stop: Callable[[], bool], outlast: Outlast | None = None) -> Iterator[str]:
         rest, stopping = b"", False

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import click
 
 from gpucluster.cli.frame import following, screen
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.job_id import job_id as job_number
+from gpucluster.cli.frame.moment import moment
 from gpucluster.following import jobs, logs
+from gpucluster.following.logs import Selection
 from gpucluster.following.patience import Patience
 from gpucluster.head.remote import Remote
+
+
+def _rank(value: str) -> str:
+    if not re.fullmatch(r"\d+|scheduler|chief|server-\d+", value, re.ASCII):
+        raise click.BadParameter(f"must be a rank such as 0, or scheduler, chief, server-0, got {value!r}")
+    return value
 
 
 @click.command()
@@ -18,35 +29,48 @@ from gpucluster.head.remote import Remote
 @click.option(
     "-f", "--follow", is_flag=True, help="Show the log until the job ends. Ctrl-C detaches; the job continues."
 )
+@click.option("--rank", metavar="RANK", type=_rank, help="Only lines of this rank.")
+@click.option("--node", metavar="NODE", help="Only lines of the ranks on this node.")
+@click.option("--since", metavar="TIME", type=moment, help="Only lines since then: 10m ago, 14:02 (UTC).")
+@click.option("--until", metavar="TIME", type=moment, help="Only lines until then.")
+@click.option("-n", "--tail", metavar="N", type=click.IntRange(0), help="Only the last N lines of those chosen.")
+@click.option("--grep", metavar="RE", help="Only lines that match this expression of `grep -E`.")
+@click.option(
+    "--run", metavar="N", type=click.IntRange(1), help="Only run N of a job that was requeued; 1 is the first."
+)
+@click.option("--all", "launcher", is_flag=True, help="Show all lines of a launcher's report about failed ranks.")
 @click.pass_obj
-def command(context: CliContext, job_id: str | None, follow: bool) -> int:
+def command(context: CliContext, job_id: str | None, follow: bool, **selection: Any) -> int:
     """Show the log of the job JOB_ID, or of the newest job. Each line names the rank and the node that wrote it.
 
-    With --follow the exit code is 4 if the job failed. Otherwise it is 0, also after Ctrl-C.
+    The head node chooses the lines, and only those travel. With --follow the exit code is 4 if the job failed.
+    Otherwise it is 0, also after Ctrl-C.
     """
+    asked = Selection(**selection)
     if follow:
-        return _follow(context, job_id)
+        return _follow(context, job_id, asked)
     with head(context) as remote:
-        click.echo(logs.log(remote, _known(remote, job_id)), nl=False, file=screen.of_logs())
+        for line in logs.lines(remote, _known(remote, job_id), asked):
+            click.echo(line, file=screen.of_logs())
     return 0
 
 
-def _follow(context: CliContext, job_id: str | None) -> int:
+def _follow(context: CliContext, job_id: str | None, asked: Selection) -> int:
     """Also waits for a head node that does not answer yet. A context's login node must answer at once: ssh says in the
     same way that it is away and that it refuses the user."""
     try:
         if context.chosen_context():
             with head(context) as remote:
-                return _shown(remote, _known(remote, job_id))
+                return _shown(remote, _known(remote, job_id), asked)
         patience = Patience("", following.tell)
         with head(context, patience=patience) as remote:
-            return _shown(remote, patience.ask(lambda: _known(remote, job_id)))
+            return _shown(remote, patience.ask(lambda: _known(remote, job_id)), asked)
     except KeyboardInterrupt:
         return 0
 
 
-def _shown(remote: Remote, job_id: str) -> int:
-    if ending := following.follow(remote, job_id):
+def _shown(remote: Remote, job_id: str, asked: Selection) -> int:
+    if ending := following.follow(remote, job_id, asked):
         ending.check(job_id)
     return 0
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from gpucluster.errors import RemoteError
 from gpucluster.head import streams
 
 BEGIN = b"gpucluster:begin\n"
@@ -63,6 +64,24 @@ def pieces_after_mark(pieces: Iterator[bytes | None]) -> Iterator[bytes | None]:
         if rest := after_mark(before):
             yield rest
         before = before if BEGIN not in before else None
+
+
+def output_after_mark(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """As `pieces_after_mark`, of a command that ends. Raises RemoteError if it did not start."""
+    before: bytes | None = b""
+    for piece in pieces:
+        if before is None:
+            yield piece
+        elif (rest := after_mark(before + piece)) is None:
+            before += piece
+        else:
+            before = None
+            if rest:
+                yield rest
+    if before is not None:
+        raise RemoteError(
+            f"the head node did not run a command: {last_line(before.decode(errors='replace'), 'no output')}"
+        )
 
 
 def put_argv(path: str, mode: int) -> list[str]:

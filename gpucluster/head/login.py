@@ -149,6 +149,23 @@ class LoginRemote:
         Completed(code, "", error).check(f"cannot read {path} on {self._address.host}")
         return out
 
+    def stream(self, argv: Sequence[str], *, what: str, stop: Callable[[], bool] | None = None) -> Iterator[bytes]:
+        with tempfile.TemporaryFile() as error, self._started(argv, error) as process:
+            try:
+                yield from commands.output_after_mark(_output(process, stop))
+            except RemoteError:
+                error.seek(0)
+                raise self._unreachable(process.wait(), commands.messages(error.read())) from None
+            except GeneratorExit:
+                process.kill()
+                raise
+            process.wait()
+            error.seek(0)
+            messages = commands.messages(error.read())
+        if process.returncode == _SSH_FAILED:
+            raise UnansweredError(f"the connection to {self._address.host} broke: {_last(messages)}")
+        Completed(process.returncode, "", messages).check(what)
+
     def follow(self, path: str, *, stop: Callable[[], bool], outlast: Outlast | None = None) -> Iterator[str]:
         return commands.lines_of(lambda offset: self._tail(path, offset, stop, outlast))
 
@@ -246,6 +263,23 @@ def _pieces(process: subprocess.Popen[bytes], stop: Callable[[], bool]) -> Itera
         data = os.read(source, 65536)
         if not data:
             process.wait()
+            return
+        yield data
+
+
+def _output(process: subprocess.Popen[bytes], stop: Callable[[], bool] | None) -> Iterator[bytes]:
+    """As `streams.received`."""
+    assert process.stdout is not None and process.stdin is not None
+    source = process.stdout.fileno()
+    if stop is None:
+        process.stdin.close()
+    while True:
+        if not select.select([source], [], [], _IDLE_S)[0]:
+            if stop and stop():
+                process.stdin.close()
+                stop = None
+            continue
+        if not (data := os.read(source, 65536)):
             return
         yield data
 

@@ -87,6 +87,11 @@ class Remote(Protocol):
 
     def get(self, path: str) -> bytes: ...
 
+    def stream(self, argv: Sequence[str], *, what: str, stop: Callable[[], bool] | None = None) -> Iterator[bytes]:
+        """A command's output as it arrives, however much it is. While there is none, it calls `stop`; when that returns
+        True, it closes the command's input and reads the rest. Raises RemoteError with `what` if the command fails."""
+        ...
+
     def follow(self, path: str, *, stop: Callable[[], bool], outlast: Outlast | None = None) -> Iterator[str]:
         """Each line once, without its end, from the first on. Calls `stop` if there is nothing new. `outlast` gets each
         failure to connect, and returns when it is time to try again."""
@@ -142,6 +147,22 @@ class SshRemote:
         exit_code, out, error = self._execute(["cat", "--", path], None, 60)
         Completed(exit_code, "", error).check(f"cannot read {path} on the head node")
         return out
+
+    def stream(self, argv: Sequence[str], *, what: str, stop: Callable[[], bool] | None = None) -> Iterator[bytes]:
+        channel = self.session()
+        try:
+            streams.start(channel, commands.around(argv), CONNECT_TIMEOUT_S)
+            error = streams.Reader(channel.recv_stderr)
+            if stop is None:
+                channel.shutdown_write()
+            yield from commands.output_after_mark(streams.received(channel, _IDLE_S, stop))
+            if not channel.status_event.wait(CONNECT_TIMEOUT_S):
+                raise streams.unanswered(CONNECT_TIMEOUT_S)
+            Completed(streams.exit_code(channel), "", commands.messages(error.text())).check(what)
+        except streams.broken() as problem:
+            raise streams.failure(channel, problem) from None
+        finally:
+            streams.close(channel)
 
     def follow(self, path: str, *, stop: Callable[[], bool], outlast: Outlast | None = None) -> Iterator[str]:
         def tail(offset: int) -> Iterator[bytes | None]:

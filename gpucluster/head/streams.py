@@ -112,6 +112,22 @@ def send(write: Callable[[bytes], object], data: bytes, sent: Callable[[int], No
         sent(min(start + _PIECE, len(data)))
 
 
+def received(channel: paramiko.Channel, idle_s: float, stop: Callable[[], bool] | None) -> Iterator[bytes]:
+    """A command's output. `stop`: called while there is none; when it returns True, the command's input is closed."""
+    channel.settimeout(idle_s)
+    while True:
+        try:
+            data = channel.recv(65536)
+        except TimeoutError:
+            if stop and stop():
+                channel.shutdown_write()
+                stop = None
+            continue
+        if not data:
+            return
+        yield data
+
+
 def last_line(rest: bytes) -> Iterator[str]:
     if rest:
         yield rest.decode(errors="replace")

@@ -10,6 +10,7 @@ import click
 from gpucluster.cli.frame import screen
 from gpucluster.cli.frame.columns import columns
 from gpucluster.following import arrays, jobs, logs
+from gpucluster.following.logs import Selection
 from gpucluster.following.patience import Patience
 from gpucluster.head.remote import Remote
 
@@ -19,7 +20,7 @@ def tell(text: str) -> None:
     click.echo(text, err=True)
 
 
-def follow(remote: Remote, job_id: str) -> jobs.Ending | None:
+def follow(remote: Remote, job_id: str, selection: Selection = logs.FOLDED) -> jobs.Ending | None:
     """Prints the log as it grows; for an array, which has no log, its table at the end. None if the user detached
     with Ctrl-C: the job continues."""
     is_array = "_" not in job_id and jobs.is_array(remote, job_id)
@@ -28,7 +29,7 @@ def follow(remote: Remote, job_id: str) -> jobs.Ending | None:
             jobs.wait(remote, job_id, tell)
             click.echo("\n".join(columns(arrays.table(arrays.elements(remote, job_id)))))
         else:
-            for line in logs.follow(remote, job_id, tell):
+            for line in logs.follow(remote, job_id, tell, selection):
                 click.echo(line, file=screen.of_logs())
         ending = Patience(job_id, tell).ask(lambda: jobs.ending(remote, job_id))
     except KeyboardInterrupt:
