@@ -26,7 +26,7 @@ from gpucluster_job import (
 )
 from gpucluster_job.ending import Ending, metrics, now, runs_again, stop_reason, write_result
 from gpucluster_job.hang import Hang
-from gpucluster_job.log import LauncherOutput, keep_sent, say
+from gpucluster_job.log import LauncherOutput, keep_sent, keep_times, say
 from gpucluster_job.log_place import LogPlace
 from gpucluster_job.network import NetworkError, Port, address_of
 from gpucluster_job.packages.ready import prepare as prepare_packages
@@ -78,6 +78,7 @@ class Job:
         handle((signal.SIGUSR1, signal.SIGUSR2), self._signal_ranks)
 
     def run(self) -> int:
+        times = keep_times(self._settings.log.with_name("log.times"), self._settings.runs_before + 1)
         with suppress(OSError):  # such as a full /home
             (self._settings.folder / "started").write_text(f"{self._started_at}\n", encoding="utf-8")
         try:
@@ -89,7 +90,9 @@ class Job:
         except Exception as error:  # noqa: BLE001 - the job ends with a result, whatever happens
             traceback.print_exc()
             self._ending = Ending(1, reason=f"the job's own runtime failed: {type(error).__name__}: {error}")
-        return self._finish()
+        code = self._finish()
+        times.note()
+        return code
 
     def _phases(self) -> None:
         self._log_place.begin()

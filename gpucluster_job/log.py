@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Callable
 
 _LAUNCHERS_LABEL = re.compile(rb"^\[(?:\d+,)?\d+\]<std(?:out|err)>: ?")
@@ -21,6 +22,9 @@ LABEL_BYTES = 2**17
 """A rank's line may be longer than LONGEST_BYTES by a label and one piece of its output. Its parts have labels."""
 EVERY_S = 2.0
 """How often new lines are sent to the file server."""
+TIMES_S = 5.0
+"""How far apart the times in log.times are, at least."""
+_times: Times | None = None
 _has_new_lines = False
 """No lock protects it: a signal's handler writes lines too, and would wait for ever for a lock of its own thread."""
 
@@ -50,14 +54,43 @@ def _send() -> None:
     global _has_new_lines
     while True:
         time.sleep(EVERY_S)
-        if not _has_new_lines:
-            continue
-        _has_new_lines = False
-        try:
-            os.fsync(1)
-        except OSError as error:
-            if error.errno == errno.EINVAL:
-                return  # the output is a pipe or a terminal
+        if _has_new_lines:
+            _has_new_lines = False
+            try:
+                os.fsync(1)
+            except OSError as error:
+                if error.errno == errno.EINVAL:
+                    return  # the output is a pipe or a terminal
+        if _times:
+            _times.note(TIMES_S)
+
+
+class Times:
+    """log.times beside the log: a line for each few seconds in which the log grew, with the time, the size of the log
+    at that time, and the number of the job's run. No line of the log has a time, and these are enough for
+    `logs --since` and `--run` (gpucluster/following/log_lines.py). A job of a day has less than half a MB of them."""
+
+    def __init__(self, file: Path, run: int) -> None:
+        self._file, self._run, self._size, self._noted_s = file, run, -1, 0.0
+
+    def note(self, apart_s: float = 0.0) -> None:
+        """If the disk is full, times are lost and the job continues. Closing the file sends it to the file server."""
+        now = time.time()
+        with suppress(OSError):
+            size = os.fstat(1).st_size
+            if size == self._size or abs(now - self._noted_s) < apart_s:
+                return
+            with self._file.open("a", encoding="ascii") as file:
+                file.write(f"{now:.1f} {size} {self._run}\n")
+            self._size, self._noted_s = size, now
+
+
+def keep_times(file: Path, run: int) -> Times:
+    """The caller notes the last time, when the job has written its last line."""
+    global _times
+    _times = Times(file, run)
+    _times.note()
+    return _times
 
 
 class Splitter:

@@ -106,8 +106,9 @@ def _answered(remote: Remote, job_id: str, argv: Sequence[str], stop: Stop | Non
 
 
 def _check(job_id: str, answer: dict[str, str]) -> None:
+    why = f"`gpucluster why {job_id}` says what is known of it"
     if "missing" in answer:
-        raise UsageError(f"job {job_id} has no log: it has not started", f"`gpucluster why {job_id}` says why")
+        raise UsageError(f"job {job_id} has no log: there is no file {answer['missing']}", why)
     if "refused" in answer:
         raise UsageError(f"--grep: {answer['refused']}", "it takes an expression of `grep -E`: 'loss|accuracy'")
     if answer.get("lacks") == "times":

@@ -51,6 +51,7 @@ keep() {
   touch "$index/result.json"
   mv -f "$index/result.json" "$index/result-$last.json"
   [ ! -e "$index/started" ] || mv -f "$index/started" "$index/started-$last"
+  [ ! -e "$index/log.times" ] || mv -f "$index/log.times" "$index/log-$last.times"
   : >"$index/log.txt"
   [ -z "$secrets" ] || (umask 077; printf '%s\\n' "$secrets" >"$index/secrets.sh")
 }
@@ -60,6 +61,7 @@ undo() {
   mv -f "$index/result-$last.json" "$index/result.json"
   [ -s "$index/result.json" ] || rm "$index/result.json"
   [ ! -e "$index/started-$last" ] || mv -f "$index/started-$last" "$index/started"
+  [ ! -e "$index/log-$last.times" ] || mv -f "$index/log-$last.times" "$index/log.times"
 }
 each keep
 id=$(sbatch --parsable "$@" "$folder/job.sbatch") || { each undo; exit 1; }

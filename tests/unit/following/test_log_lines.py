@@ -103,7 +103,7 @@ def test_a_line_of_64_mb_is_whole_and_costs_little_memory(job, tmp_path):
 
 
 def test_a_job_without_a_log_says_so(job):
-    with pytest.raises(UsageError, match="job 12 has no log: it has not started"):
+    with pytest.raises(UsageError, match="job 12 has no log: there is no file"):
         job(None)
 
 

@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO
@@ -36,6 +37,20 @@ for line, limit_s in (("first", 30), ("second", float(sys.argv[2]))):
     called.wait(limit_s)
 """
 
+TIMED = """
+import sys, threading, time
+from pathlib import Path
+from gpucluster_job import log
+log.EVERY_S, log.TIMES_S = 0.01, 0.2
+times = log.keep_times(Path(sys.argv[1]), 2)
+log.keep_sent()
+for line in ("first", "second"):
+    log.say(line)
+    time.sleep(0.5)
+log.say("last")
+times.note()
+"""
+
 SIGNALLED = """
 import signal
 from gpucluster_job import log
@@ -63,6 +78,27 @@ def test_new_lines_are_sent_while_the_job_runs(tmp_path: Path) -> None:
     with log.open("wb") as file:
         assert fsync_reports(log, file, 30) == ["sent 6", "sent 13"]
     assert log.read_text() == "first\nsecond\n"
+
+
+def test_the_size_of_the_log_is_kept_with_the_time_and_the_run(tmp_path: Path) -> None:
+    """`logs --since`, `--until` and `--run` read it. The log has lines of an earlier run."""
+    log, times = tmp_path / "log.txt", tmp_path / "log.times"
+    log.write_text("earlier\n")
+    before = time.time()
+    with log.open("ab") as file:
+        argv = [sys.executable, "-c", TIMED, str(times)]
+        subprocess.run(argv, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=file, check=True)
+    found = [line.split() for line in times.read_text().splitlines()]
+    assert [size for _, size, _ in found] == ["8", "14", "21", "26"] and {run for *_, run in found} == {"2"}
+    at = [float(words[0]) for words in found]
+    assert before - 0.1 <= at[0] and at == sorted(at) and at[2] - at[1] >= 0.2
+
+
+def test_a_full_disk_costs_times_and_not_the_job(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", TIMED, str(tmp_path / "no such folder" / "log.times")]
+    with (tmp_path / "log.txt").open("wb") as file:
+        subprocess.run(argv, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=file, check=True)
+    assert (tmp_path / "log.txt").read_text() == "first\nsecond\nlast\n"
 
 
 def test_an_output_that_is_no_file_is_tried_once(tmp_path: Path) -> None:
