@@ -52,7 +52,7 @@ SECTIONS = {
         "submit": "Submit a job, such as a training program on several nodes.",
         "jobs": "List jobs.",
         "logs": "Show a job's log, from all its nodes.",
-        "why": "Explain why a job is pending, or how it ended.",
+        "why": "Explain why a job is pending or slow, or how it ended.",
         "cancel": "Cancel jobs.",
         "results": "Show the results and metrics of a sweep or an array.",
         "resubmit": "Run the failed elements of a sweep or an array again.",

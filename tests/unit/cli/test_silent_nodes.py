@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpucluster import account
-from gpucluster.cli.why import explain
-from gpucluster.following import jobs, silent
+from gpucluster.following import explain, jobs, silent
 from gpucluster.following.patience import Patience
 from tests.in_process import InProcessRemote
 
@@ -60,13 +59,13 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 @pytest.mark.parametrize("state", ["allocated*", "mixed*", "completing*", "draining*"])
 def test_why_names_the_node_and_what_follows(cluster: Cluster, state: str) -> None:
     cluster.second(state)
-    assert f"{NO_ANSWER}; {AGAIN}" in explain(InProcessRemote(), "7")
+    assert f"{NO_ANSWER}; {AGAIN}" in explain.of(InProcessRemote(), None, "7").lines
 
 
 @pytest.mark.parametrize("state", ["allocated", "allocated#", "down*"])
 def test_why_names_no_node_that_answers_boots_or_is_given_up(cluster: Cluster, state: str) -> None:
     cluster.second(state)
-    assert not any("no answer" in line for line in explain(InProcessRemote(), "7"))
+    assert not any("no answer" in line for line in explain.of(InProcessRemote(), None, "7").lines)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +77,7 @@ def test_what_follows_is_as_the_cluster_and_the_job_have_it(
     """The client's contexts are other clusters. A SlurmdTimeout of 0 gives no node up (slurm.conf)."""
     cluster.second("allocated*")
     cluster.slurmd_timeout(timeout, requeue)
-    (said,) = (line for line in explain(InProcessRemote(), "7") if "no answer" in line)
+    (said,) = (line for line in explain.of(InProcessRemote(), None, "7").lines if "no answer" in line)
     assert said.startswith(f"{NO_ANSWER}{then}") and (then or said == NO_ANSWER)
 
 

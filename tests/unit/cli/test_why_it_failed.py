@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpucluster import account
-from gpucluster.cli.why import explain
+from gpucluster.following import explain
 from localcloud.testing.recorded import record
 from tests.in_process import InProcessRemote
 
@@ -36,7 +36,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_failed_ranks_own_lines_although_torchrun_reports_after_them(log: Path) -> None:
     own = [f"[1 train-2] {line}" for line in RANK]
     log.write_text("\n".join(["[0 train-1] step 1", *own, "[11 train-2] step 1", *REPORT]) + "\n")
-    assert explain(InProcessRemote(), "7") == [
+    assert explain.of(InProcessRemote(), None, "7").lines == [
         "job 7 failed: rank 1 on train-2 exited with code 1: ValueError: no data",
         "the last lines of rank 1:",
         *(f"  {line}" for line in own),
@@ -45,4 +45,7 @@ def test_the_failed_ranks_own_lines_although_torchrun_reports_after_them(log: Pa
 
 def test_the_end_of_the_log_if_the_rank_printed_nothing(log: Path) -> None:
     log.write_text("\n".join(REPORT) + "\n")
-    assert explain(InProcessRemote(), "7")[1:] == ["the end of its log:", *(f"  {line}" for line in REPORT[-15:])]
+    assert explain.of(InProcessRemote(), None, "7").lines[1:] == [
+        "the end of its log:",
+        *(f"  {line}" for line in REPORT[-15:]),
+    ]

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from gpucluster.cli.why import explain
 from gpucluster.errors import UsageError
-from gpucluster.following import arrays, jobs
+from gpucluster.following import arrays, explain, jobs
 from gpucluster.head.remote import Completed
 
 ROW = "{id}|{state}|train|1|train-1|0:10|1:00:00|2026-11-28T12:00:00|N/A|work|None"
@@ -55,13 +54,13 @@ def test_what_is_in_the_folder_is_refused_with_the_owner(state: str) -> None:
 
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETED"])
 def test_why_says_what_slurm_knows_and_whose_job_it_is(state: str) -> None:
-    first, *_, last = explain(Slurm(state=state), "2")  # type: ignore[arg-type]
+    first, *_, last = explain.of(Slurm(state=state), None, "2").lines  # type: ignore[arg-type]
     assert first.startswith("job 2 ") and last == SAID
 
 
 def test_why_of_a_job_that_slurm_has_forgotten_says_whose_it_was() -> None:
     with pytest.raises(UsageError, match=SAID):
-        explain(Slurm(state=""), "2")  # type: ignore[arg-type]
+        explain.of(Slurm(state=""), None, "2")  # type: ignore[arg-type]
 
 
 def test_an_array_of_another_user_is_refused_with_the_owner() -> None:

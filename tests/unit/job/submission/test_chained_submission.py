@@ -13,10 +13,9 @@ from gpucluster import account
 from gpucluster.cli import jobs as cli_jobs
 from gpucluster.cli import main
 from gpucluster.cli.frame import pipelines
-from gpucluster.cli.why import explain
 from gpucluster.config import loads
 from gpucluster.errors import UsageError
-from gpucluster.following import jobs
+from gpucluster.following import explain, jobs
 from gpucluster.job import SbatchRequest, load
 from gpucluster.job.chain import Wait
 from gpucluster.layout import expand
@@ -101,7 +100,7 @@ def test_a_job_waits_in_slurm_for_the_run_that_makes_the_output(head: Path) -> N
     assert options(head)[:3] == ["--parsable", "--dependency=afterok:41", "--kill-on-invalid-dep=yes"]
     (head / "jobs/by-id/42/log.txt").touch()
     assert "it waits for the task demo/prepare: job 41 is pending: it depends on" in "\n".join(
-        explain(InProcessRemote(), "42")
+        explain.of(InProcessRemote(), None, "42").lines
     )
 
 
