@@ -24,6 +24,7 @@ from gpucluster_node.power import (
     journal,
     labels,
     last_launches,
+    lifetimes,
     observation,
     outdated,
     requeued,
@@ -191,7 +192,7 @@ class Rounds:
     def of(cls, cluster: fleet.Fleet, book: journal.Journal) -> Rounds:
         return cls(
             cluster,
-            spending.Ledger(cluster, spending.prices()),
+            spending.Ledger(cluster, spending.prices(), lifetimes.this_machine()),
             announced.Announced(lambda: client("ec2")),
             budget_stop.BudgetStop(fleet.newest),
             switches.Network(lambda: client("ec2", attempts=1)),

@@ -17,6 +17,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from gpucluster_node import ec2, files, fleet
+from gpucluster_node.power import lifetimes
 
 log = logging.getLogger("spending")
 EVERY = timedelta(seconds=60)
@@ -46,9 +47,12 @@ class Spent:
 class Ledger:
     """Writes the file: reconcile calls `update` in each of its rounds, and once a minute it writes."""
 
-    def __init__(self, cluster: fleet.Fleet, usd_per_hour: Mapping[str, float]) -> None:
+    def __init__(
+        self, cluster: fleet.Fleet, usd_per_hour: Mapping[str, float], head: lifetimes.Life | None = None
+    ) -> None:
+        """head: recorded with the nodes' instances, and not counted."""
         self._path, self._prices, self._limit = path(cluster), usd_per_hour, cluster.monthly_usd
-        self._cluster = cluster
+        self._cluster, self._lifetimes = cluster, lifetimes.Lifetimes(cluster, self._path.parent, head)
         self._written = datetime.min.replace(tzinfo=timezone.utc)
         self._warned = ""
         self.usd = 0.0
@@ -56,6 +60,7 @@ class Ledger:
 
     def update(self, instances: Sequence[ec2.Instance], now: datetime) -> None:
         """now: with its time zone. An error is logged and not raised: a full disk must not end reconcile."""
+        self._record(instances, now)
         if now - self._written < EVERY:
             return
         try:
@@ -71,6 +76,12 @@ class Ledger:
             return
         self._written = now
         self._warn(found.usd, now)
+
+    def _record(self, instances: Sequence[ec2.Instance], now: datetime) -> None:
+        try:
+            self._lifetimes.look(instances, now)
+        except (OSError, ValueError) as error:
+            log.error("the instances' times are not recorded: %s", error)
 
     def _known(self, now: datetime) -> dict[str, Use]:
         """A file that cannot be read would block every launch. It is renamed, and the sum starts again with the running

@@ -43,7 +43,7 @@ UPDATE clus_res_table SET cluster = '$2' WHERE cluster = '$1';
 SQL
 }
 
-# File systems of jobs and the month's costs belong to the other cluster, which may still exist.
+# File systems of jobs and what nodes have cost belong to the other cluster, which may still exist.
 forget_resources() {
-    rm -f "$DATA/spending.json" /home/gpucluster/lustre/*/state.json
+    rm -f "$DATA"/{spending.json,nodes.jsonl,nodes-now.json} /home/gpucluster/lustre/*/state.json
 }
