@@ -9,6 +9,8 @@ from gpucluster.config import ClusterConfig
 from gpucluster.hardware import prices
 from gpucluster.head.remote import Remote
 
+FILE = "spending.json"
+"""In the cluster's state folder."""
 WARN_AT = 0.8
 """As the head node's log (gpucluster_node/power/spending.py)."""
 
@@ -25,7 +27,7 @@ _AT_LIMIT = {
 
 def words(remote: Remote, config: ClusterConfig) -> str:
     """Empty if nothing was counted yet. The list prices on demand, also of spot nodes and reservations."""
-    done = remote.run(["cat", f"{config.state_folder}/spending.json"])
+    done = remote.run(["cat", f"{config.state_folder}/{FILE}"])
     try:
         found = json.loads(done.stdout)
         usd, month, unpriced = float(found["usd"]), str(found["month"]), found["unpriced"]

@@ -1,0 +1,229 @@
+"""What jobs cost: their nodes' time at the list prices on demand, from Slurm's accounting and the head node's record of
+its instances. `gpucluster/following/charges.py` says who pays for which time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gpucluster import account
+from gpucluster.config import ClusterConfig
+from gpucluster.following import charges, lives
+from gpucluster.following.charges import Charge
+from gpucluster.hardware import prices
+from gpucluster.head import arrays, spending
+from gpucluster.head.remote import Remote
+
+OWN = {"idle": "(always-on nodes without a job)", "head": "(head node)"}
+"""Rows of the cluster's own time. No user or job has a name with parentheses at its beginning: they are shown last."""
+UNUSED = "(nodes that no job used)"
+MARGIN_S = 6 * 3600.0
+"""A job before or after the time may have caused a node's time in it. To this, the partitions' idle time is added."""
+
+
+@dataclass(frozen=True)
+class JobCost:
+    job_id: str
+    """Of an array: 29, with all its elements."""
+    name: str
+    user: str
+    partition: str
+    state: str
+    """Of its newest run."""
+    usd: float | None
+    """None if the price of one of its nodes is not known."""
+    idle_usd: float
+    """Of these: its nodes' boots, and their time without a job after it."""
+    wasted_usd: float
+    """Of these: runs that failed, and the time in which ranks waited for data."""
+    saved_usd: float | None
+    """By spot capacity. None: nobody records what AWS charges for it."""
+    node_hours: float
+    failed_usd: float = 0.0
+    """The part of `wasted_usd` that is of failed runs."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """All that was spent on nodes between two times."""
+
+    charges: tuple[Charge, ...]
+    since_s: float
+    until_s: float
+    recorded_since: float | None
+    lacks: tuple[str, ...]
+    """What is missing, in sentences."""
+
+
+@dataclass(frozen=True)
+class Row:
+    key: str
+    usd: float
+    node_hours: float
+    idle_usd: float
+    failed_usd: float
+    waiting_usd: float
+    unpriced: bool = False
+    """The price of one of its nodes is not known: `usd` lacks it."""
+
+
+def read(remote: Remote, config: ClusterConfig, since_s: float, until_s: float) -> Account:
+    """Raises RemoteError."""
+    margin = MARGIN_S + 60 * max(each.idle_minutes for each in config.every_partition)
+    found = lives.read(remote, config.state_folder, since_s - margin, until_s + margin)
+    return of(found, config, since_s, until_s, only_own=_only_own(config))
+
+
+def of(found: lives.Records, config: ClusterConfig, since_s: float, until_s: float, *, only_own: bool) -> Account:
+    """only_own: Slurm hides other users' jobs. Then the time of a node without a job of the caller may be another's."""
+    until_s = min(until_s, found.now)
+    always_on = {f"{each.name}-{n}" for each in config.every_partition for n in range(1, each.min_nodes + 1)}
+    recorded = found.now if found.recorded_since is None else found.recorded_since
+    before = charges.unrecorded(found.lives, found.runs, recorded, _type_of(config), found.now)
+    all_lives = [*found.lives, *before]
+    spent = charges.of(all_lives, found.runs, always_on, price(config.region), since_s, until_s)
+    if only_own:
+        spent = [each for each in spent if each.kind == "used"]
+    lacks = _lacks(found, config, since_s, recorded, only_own=only_own)
+    return Account(tuple(spent), since_s, until_s, found.recorded_since, tuple(lacks))
+
+
+def jobs(remote: Remote, config: ClusterConfig, since_s: float, until_s: float) -> list[JobCost]:
+    """The jobs that cost something in this time, in order of their ids. Raises RemoteError."""
+    return of_jobs(read(remote, config, since_s, until_s))
+
+
+def of_jobs(found: Account, *, elements: bool = False) -> list[JobCost]:
+    """elements: each element of an array is a job of its own."""
+    by_job: dict[str, list[Charge]] = {}
+    for each in found.charges:
+        if each.run:
+            job_id = each.run.job_id if elements else arrays.array_of(each.run.job_id)[0]
+            by_job.setdefault(job_id, []).append(each)
+    return [_job(job_id, by_job[job_id]) for job_id in sorted(by_job, key=_order)]
+
+
+def _job(job_id: str, spent: Sequence[Charge]) -> JobCost:
+    newest = max((each.run for each in spent if each.run), key=lambda run: run.started or 0.0)
+    row = total(spent, job_id)
+    return JobCost(
+        job_id,
+        newest.name,
+        newest.user,
+        newest.partition,
+        newest.state,
+        None if row.unpriced else row.usd,
+        row.idle_usd,
+        row.failed_usd + row.waiting_usd,
+        None if any(each.purchase == "spot" for each in spent) else 0.0,
+        row.node_hours,
+        row.failed_usd,
+    )
+
+
+def _order(job_id: str) -> tuple[int, int]:
+    number, index = arrays.array_of(job_id)
+    return int(number) if number.isdecimal() else 0, index or 0
+
+
+KEYS: dict[str, Callable[[lives.Run, Charge], str]] = {
+    "job": lambda run, charge: arrays.array_of(run.job_id)[0],
+    "user": lambda run, charge: run.user,
+    "partition": lambda run, charge: run.partition,
+    "task": lambda run, charge: run.name,
+}
+TIMES = {"day": "%Y-%m-%d", "month": "%Y-%m"}
+"""In UTC, like AWS's bills."""
+BY = (*KEYS, *TIMES)
+
+
+def rows(found: Account, by: str) -> list[Row]:
+    """by: one of BY. The cluster's own time comes last."""
+    groups: dict[str, list[Charge]] = {}
+    for each in found.charges:
+        groups.setdefault(_key(each, by), []).append(each)
+    return [total(groups[key], key) for key in sorted(groups, key=lambda key: (key.startswith("("), _order(key), key))]
+
+
+def _key(charge: Charge, by: str) -> str:
+    if by in TIMES:
+        return datetime.fromtimestamp(charge.begin, UTC).strftime(TIMES[by])
+    if charge.run:
+        return KEYS[by](charge.run, charge)
+    return UNUSED if charge.kind == "idle" and not charge.always_on else OWN[charge.kind]
+
+
+def total(spent: Iterable[Charge], key: str = "") -> Row:
+    spent = list(spent)
+    return Row(
+        key,
+        sum(each.usd or 0.0 for each in spent),
+        sum(each.node_hours for each in spent),
+        sum(each.idle_usd for each in spent),
+        sum(each.failed_usd for each in spent),
+        sum(each.waiting_usd for each in spent),
+        any(each.usd is None for each in spent),
+    )
+
+
+def cents(usd: Sequence[float]) -> list[int]:
+    """Whole cents whose sum is the rounded sum: the largest remainders are rounded up, of equal ones the first."""
+    down = [int(each * 100 // 1) for each in usd]
+    missing = round(sum(usd) * 100) - sum(down)
+    order = sorted(range(len(usd)), key=lambda index: round(down[index] - usd[index] * 100, 6))
+    for index in order[:missing]:
+        down[index] += 1
+    return down
+
+
+def price(region: str) -> charges.Price:
+    """On demand; nothing in a Capacity Block, which is paid in advance."""
+
+    def usd_an_hour(kind: str, purchase: str) -> float | None:
+        return 0.0 if purchase == "capacity-block" else prices.usd(kind, region)
+
+    return usd_an_hour
+
+
+def per_hour(remote: Remote, config: ClusterConfig) -> float | None:
+    """USD an hour of the compute nodes that run now, as the head node last counted them, at most a minute ago. None if
+    it has not counted."""
+    done = remote.run(["cat", f"{config.state_folder}/{spending.FILE}"])
+    try:
+        return sum(float(usd) for usd in json.loads(done.stdout)["usd_per_hour"].values())
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None
+
+
+def _only_own(config: ClusterConfig) -> bool:
+    """PrivateData of slurmdbd.conf (man slurmdbd.conf.5)."""
+    return bool(config.users) and account.user() != account.ADMINISTRATOR
+
+
+def _type_of(config: ClusterConfig) -> Callable[[str], str]:
+    known = {each.name: each.instance_types for each in config.every_partition}
+
+    def type_of(partition: str) -> str:
+        types = known.get(partition, ())
+        return types[0] if len(types) == 1 else ""
+
+    return type_of
+
+
+def _lacks(
+    found: lives.Records, config: ClusterConfig, since_s: float, recorded: float, *, only_own: bool
+) -> Iterable[str]:
+    if config.accounting == "off":
+        yield "`accounting: off`: Slurm keeps no records of jobs, so no cost belongs to a job"
+    elif found.refused:
+        yield f"Slurm's accounting does not answer, so no cost belongs to a job: {found.refused}"
+    if only_own:
+        yield "Slurm shows you only your own jobs: their nodes' boots and idle time are not included"
+    if found.recorded_since is None:
+        yield "the head node does not record its nodes yet: only the time in which jobs ran is counted"
+    elif recorded > since_s:
+        day = datetime.fromtimestamp(recorded, UTC).strftime("%Y-%m-%d %H:%M")
+        yield f"nodes are recorded since {day} UTC: before that, only the time in which jobs ran is counted"

@@ -1,0 +1,148 @@
+"""What ran on which node and when: the nodes' instances, and Slurm's records of the jobs on them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpucluster import account
+from gpucluster.errors import RemoteError
+from gpucluster.following import node_hours
+from gpucluster.head import slurm
+from gpucluster.head.remote import Remote
+
+HEAD = "head"
+_NODES = re.compile(r"([^,\[\]]+)(?:\[([0-9,-]+)\])?")
+FAILED = frozenset({"FAILED", "NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "TIMEOUT", "DEADLINE"})
+"""Not CANCELLED, which may be the end that was wanted, nor REQUEUED and PREEMPTED: the next run may continue."""
+LONGEST_S = 120.0
+
+
+@dataclass(frozen=True)
+class Life:
+    """An instance from its launch until it was last seen. `gpucluster_node/power/lifetimes.py` records it."""
+
+    node: str
+    type: str
+    purchase: str
+    launched: float
+    seen: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a job: a requeued job has several, and a heterogeneous one a part for each partition."""
+
+    job_id: str
+    """29_3 of an array's element; 12 of both parts 12+0 and 12+1."""
+    user: str
+    partition: str
+    state: str
+    submitted: float
+    started: float | None
+    ended: float | None
+    nodes: tuple[str, ...]
+    cpus: int
+    """Of all its nodes together, as `gpus`."""
+    gpus: int
+    name: str = ""
+    waits_percent: float = 0.0
+    """How long its ranks waited for data; 0 also if nobody counted, and for every run but the newest."""
+
+    @property
+    def failed(self) -> bool:
+        return self.state in FAILED
+
+
+@dataclass(frozen=True)
+class Records:
+    now: float
+    """By the head node's clock."""
+    lives: tuple[Life, ...]
+    runs: tuple[Run, ...]
+    recorded_since: float | None
+    """None: this cluster's head node does not record its nodes."""
+    refused: str = ""
+    """Why there are no records of jobs."""
+
+
+def read(remote: Remote, state_folder: str, since_s: float, until_s: float, jobs: str = "") -> Records:
+    """What overlaps this time. jobs: only the records of these jobs, of any time. Raises RemoteError."""
+    program = Path(node_hours.__file__).read_text(encoding="utf-8")
+    asked = {"state": state_folder, "folder": remote.real(account.jobs()), "since": since_s, "until": until_s}
+    question = json.dumps(asked | ({"jobs": jobs} if jobs else {})).encode()
+    done = remote.run(["/usr/bin/python3", "-IS", "-c", program], input=question, timeout_s=LONGEST_S)
+    try:
+        return parse(json.loads(done.check("cannot read what nodes have cost").stdout))
+    except (ValueError, LookupError, TypeError) as error:
+        raise RemoteError(f"what nodes have cost cannot be read: {error}") from None
+
+
+def parse(found: Mapping[str, Any]) -> Records:
+    lives: dict[tuple[str, float], Life] = {}
+    for each in found["lives"]:
+        key = str(each["instance"]), float(each["launched"])
+        life = Life(str(each["node"]), str(each["type"]), str(each["purchase"]), key[1], float(each["seen"]))
+        if key not in lives or lives[key].seen < life.seen:
+            lives[key] = life
+    runs = [_run(row, found["names"].get(row[0], "")) for row in found["records"]]
+    since = found["recorded_since"]
+    return Records(
+        float(found["now"]),
+        tuple(lives.values()),
+        tuple(_with_waits(runs, found["waits"])),
+        None if since is None else float(since),
+        str(found["refused"]),
+    )
+
+
+def _run(row: Sequence[str], name: str) -> Run:
+    """row: as node_hours.FIELDS."""
+    job_id, user, partition, state, submitted, started, ended, nodes, cpus, resources = row
+    gpus = re.search(r"(?:^|,)gres/gpu=(\d+)", resources)
+    return Run(
+        job_id.partition("+")[0],
+        user,
+        partition,
+        slurm.base_state(state),
+        _time(submitted) or 0.0,
+        _time(started),
+        _time(ended),
+        tuple(expand(nodes)),
+        int(cpus) if cpus.isdecimal() else 0,
+        int(gpus[1]) if gpus else 0,
+        name,
+    )
+
+
+def _time(text: str) -> float | None:
+    """None for `Unknown` and `None`, which sacct prints for what has not come."""
+    return float(text) if text.isdecimal() and text != "0" else None
+
+
+def _with_waits(runs: Sequence[Run], waits: Mapping[str, float]) -> Iterator[Run]:
+    from dataclasses import replace
+
+    newest: dict[str, float] = {}
+    for run in runs:
+        newest[run.job_id] = max(newest.get(run.job_id, 0.0), run.started or 0.0)
+    for run in runs:
+        counts = run.job_id in waits and run.started == newest[run.job_id]
+        yield replace(run, waits_percent=float(waits[run.job_id])) if counts else run
+
+
+def expand(node_list: str) -> Iterator[str]:
+    """`train-[1-2,4],ps-1` -> train-1 train-2 train-4 ps-1. Nothing for `None assigned`."""
+    if node_list.startswith("None") or not node_list:
+        return
+    for prefix, ranges in _NODES.findall(node_list):
+        for each in ranges.split(","):
+            first, _, last = each.partition("-")
+            numbers = range(int(first), int(last or first) + 1) if first else ()
+            yield from (f"{prefix}{number:0{len(first)}d}" for number in numbers)
+            if not first:
+                yield prefix
