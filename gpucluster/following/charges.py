@@ -15,7 +15,7 @@ from typing import Literal
 from gpucluster.following.lives import HEAD, Life, Run
 from gpucluster.hardware.instances import INSTANCE_TYPES
 
-Kind = Literal["used", "boot", "tail", "idle", "head"]
+Kind = Literal["used", "boot", "tail", "idle", "head", "beside"]
 DAY_S = 86400
 SHORTEST_S = 1.0
 Price = Callable[[str, str], float | None]
@@ -27,8 +27,9 @@ class Charge:
     run: Run | None
     """None: the cluster's own."""
     kind: Kind
-    """boot and tail: before and after a job. idle: the cluster's own node without a job."""
+    """boot and tail: before and after a job. idle: the cluster's own node without a job. beside: what is no node."""
     node: str
+    """Of `beside`: what it is."""
     type: str
     purchase: str
     begin: float
@@ -40,7 +41,7 @@ class Charge:
 
     @property
     def node_hours(self) -> float:
-        return (self.end - self.begin) * self.share / 3600
+        return 0.0 if self.kind == "beside" else (self.end - self.begin) * self.share / 3600
 
     @property
     def partition(self) -> str:
@@ -76,6 +77,13 @@ def of(
         for begin, end, kind, shares in _of_life(life, on_node.get(life.node, ()), always_on)
         for charge in _charges(life, begin, end, kind, shares, price, since_s, until_s, life.node in always_on)
     ]
+
+
+def beside(usd_an_hour: Mapping[str, float], since_s: float, until_s: float) -> Iterator[Charge]:
+    """Of what the cluster has beside nodes, by name."""
+    for name, usd in usd_an_hour.items():
+        for begin, end in _days(since_s, until_s):
+            yield Charge(None, "beside", name, "", "", begin, end, 1.0, usd * (end - begin) / 3600)
 
 
 def unrecorded(
@@ -175,11 +183,16 @@ def _charges(
     until_s: float,
     always_on: bool,
 ) -> Iterator[Charge]:
-    begin, end = max(begin, since_s), min(end, until_s)
     an_hour = price(life.type, life.purchase)
+    for first, last in _days(max(begin, since_s), min(end, until_s)):
+        for run, share in shares.items():
+            usd = None if an_hour is None else an_hour * (last - first) / 3600 * share
+            yield Charge(run, kind, life.node, life.type, life.purchase, first, last, share, usd, always_on)
+
+
+def _days(begin: float, end: float) -> Iterator[tuple[float, float]]:
+    """The time in pieces that end at midnight UTC."""
     while begin < end:
         until = min(end, (begin // DAY_S + 1) * DAY_S)
-        for run, share in shares.items():
-            usd = None if an_hour is None else an_hour * (until - begin) / 3600 * share
-            yield Charge(run, kind, life.node, life.type, life.purchase, begin, until, share, usd, always_on)
+        yield begin, until
         begin = until

@@ -5,7 +5,7 @@ its instances. `gpucluster/following/charges.py` says who pays for which time.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -22,6 +22,8 @@ OWN = {"idle": "(always-on nodes without a job)", "head": "(head node)"}
 UNUSED = "(nodes that no job used)"
 MARGIN_S = 6 * 3600.0
 """A job before or after the time may have caused a node's time in it. To this, the partitions' idle time is added."""
+RECORDS_AFTER_S = 3600.0
+"""A new cluster launches no node before its head node records them."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ class Account:
     charges: tuple[Charge, ...]
     since_s: float
     until_s: float
-    recorded_since: float | None
+    begins: float
+    """Since when there is anything to count: not before the cluster was made."""
     lacks: tuple[str, ...]
     """What is missing, in sentences."""
 
@@ -70,14 +73,24 @@ class Row:
     """The price of one of its nodes is not known: `usd` lacks it."""
 
 
-def read(remote: Remote, config: ClusterConfig, since_s: float, until_s: float) -> Account:
-    """Raises RemoteError."""
+def read(
+    remote: Remote, config: ClusterConfig, since_s: float, until_s: float, beside: Mapping[str, float] | None = None
+) -> Account:
+    """beside: what the cluster has beside nodes, in USD an hour. Raises RemoteError."""
     margin = MARGIN_S + 60 * max(each.idle_minutes for each in config.every_partition)
     found = lives.read(remote, config.state_folder, since_s - margin, until_s + margin)
-    return of(found, config, since_s, until_s, only_own=_only_own(config))
+    return of(found, config, since_s, until_s, beside or {}, only_own=_only_own(config))
 
 
-def of(found: lives.Records, config: ClusterConfig, since_s: float, until_s: float, *, only_own: bool) -> Account:
+def of(
+    found: lives.Records,
+    config: ClusterConfig,
+    since_s: float,
+    until_s: float,
+    beside: Mapping[str, float],
+    *,
+    only_own: bool,
+) -> Account:
     """only_own: Slurm hides other users' jobs. Then the time of a node without a job of the caller may be another's."""
     until_s = min(until_s, found.now)
     always_on = {f"{each.name}-{n}" for each in config.every_partition for n in range(1, each.min_nodes + 1)}
@@ -87,8 +100,10 @@ def of(found: lives.Records, config: ClusterConfig, since_s: float, until_s: flo
     spent = charges.of(all_lives, found.runs, always_on, price(config.region), since_s, until_s)
     if only_own:
         spent = [each for each in spent if each.kind == "used"]
+    begins = max(since_s, found.made or since_s)
+    spent += charges.beside(beside, begins, until_s)
     lacks = _lacks(found, config, since_s, recorded, only_own=only_own)
-    return Account(tuple(spent), since_s, until_s, found.recorded_since, tuple(lacks))
+    return Account(tuple(spent), since_s, until_s, begins, tuple(lacks))
 
 
 def jobs(remote: Remote, config: ClusterConfig, since_s: float, until_s: float) -> list[JobCost]:
@@ -153,6 +168,8 @@ def _key(charge: Charge, by: str) -> str:
         return datetime.fromtimestamp(charge.begin, UTC).strftime(TIMES[by])
     if charge.run:
         return KEYS[by](charge.run, charge)
+    if charge.kind == "beside":
+        return f"({charge.node})"
     return UNUSED if charge.kind == "idle" and not charge.always_on else OWN[charge.kind]
 
 
@@ -224,6 +241,6 @@ def _lacks(
         yield "Slurm shows you only your own jobs: their nodes' boots and idle time are not included"
     if found.recorded_since is None:
         yield "the head node does not record its nodes yet: only the time in which jobs ran is counted"
-    elif recorded > since_s:
+    elif recorded > max(since_s, found.made or since_s) + RECORDS_AFTER_S:
         day = datetime.fromtimestamp(recorded, UTC).strftime("%Y-%m-%d %H:%M")
         yield f"nodes are recorded since {day} UTC: before that, only the time in which jobs ran is counted"

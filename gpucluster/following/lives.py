@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,8 @@ class Records:
     """None: this cluster's head node does not record its nodes."""
     refused: str = ""
     """Why there are no records of jobs."""
+    made: float | None = None
+    """When the cluster was made, if that is known."""
 
 
 def read(remote: Remote, state_folder: str, since_s: float, until_s: float, jobs: str = "") -> Records:
@@ -97,6 +99,7 @@ def parse(found: Mapping[str, Any]) -> Records:
         tuple(_with_waits(runs, found["waits"])),
         None if since is None else float(since),
         str(found["refused"]),
+        found.get("made"),
     )
 
 
@@ -125,8 +128,6 @@ def _time(text: str) -> float | None:
 
 
 def _with_waits(runs: Sequence[Run], waits: Mapping[str, float]) -> Iterator[Run]:
-    from dataclasses import replace
-
     newest: dict[str, float] = {}
     for run in runs:
         newest[run.job_id] = max(newest.get(run.job_id, 0.0), run.started or 0.0)

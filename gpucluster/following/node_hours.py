@@ -28,6 +28,7 @@ def main(asked: dict[str, Any]) -> None:
     since, until = float(asked["since"]), float(asked["until"])
     found: dict[str, Any] = {
         "now": time.time(),
+        "made": _made(asked["state"]),
         "recorded_since": None,
         "lives": [],
         "records": [],
@@ -42,6 +43,12 @@ def main(asked: dict[str, Any]) -> None:
     found["refused"] = _accounting(found, since, until, asked.get("jobs"))
     found["waits"] = waits(Path(asked["folder"]), {row[0] for row in found["records"]})
     print(json.dumps(found))
+
+
+def _made(state: str) -> float | None:
+    """When the cluster's state folder was made. None: its file system does not keep that (stat(1): %W)."""
+    said = subprocess.run(["stat", "-c", "%W", state], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    return float(said) if said.strip().isdigit() and int(said) else None
 
 
 def _lines(state: Path) -> Iterator[dict[str, Any]]:

@@ -132,7 +132,7 @@ def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def account(records: lives.Records | None = None, *, only_own: bool = False) -> cost.Account:
-    return cost.of(records or found(), CLUSTER, SINCE, UNTIL, only_own=only_own)
+    return cost.of(records or found(), CLUSTER, SINCE, UNTIL, {}, only_own=only_own)
 
 
 def table(rows: Sequence[cost.Row]) -> list[tuple[str, float]]:
