@@ -13,7 +13,9 @@ from gpucluster.cli.frame import tree
 from gpucluster.cli.frame.columns import columns
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
-from gpucluster.following import causes, jobs, ownership, tasks
+from gpucluster.config import ClusterConfig
+from gpucluster.errors import CloudError
+from gpucluster.following import causes, cost, jobs, ownership, tasks
 from gpucluster.head import arrays, slurm
 from gpucluster.head.remote import Remote
 
@@ -42,6 +44,8 @@ def command(context: CliContext, count: int, project: str | None, as_json: bool)
         if config.users:
             owners = ownership.owners(remote, [row["job_id"] for row in rows])
             rows = [row | {"user": owners.get(row["job_id"], account.user())} for row in rows]
+        if not context.chosen_context():
+            rows = priced(remote, config, rows)
     if as_json:
         click.echo(json.dumps(rows))
     elif rows:
@@ -62,6 +66,19 @@ def shown(remote: Remote, count: int) -> list[dict[str, Any]]:
     ]
     hidden = set(ended[: len(ended) - count])
     return [row for row in rows if row["job_id"] not in hidden]
+
+
+def priced(remote: Remote, config: ClusterConfig, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with what each job has cost so far. As they are, if the cluster does not account for its jobs."""
+    try:
+        found = {each.job_id: each.usd for each in cost.so_far(remote, config, [row["job_id"] for row in rows])}
+    except CloudError:
+        return rows
+    return [row | {"usd": _cents(found.get(row["job_id"], 0.0))} for row in rows] if found else rows
+
+
+def _cents(usd: float | None) -> float | None:
+    return None if usd is None else round(usd, 2)
 
 
 def _tree(remote: Remote, project: str, as_json: bool) -> int:
@@ -87,6 +104,7 @@ COLUMNS = {
     "state": "state",
     "nodes": "nodes",
     "time": "elapsed",
+    "USD": "usd",
     "why": "reason",
 }
 """Header -> key of a row."""
@@ -160,6 +178,12 @@ def _order(entry: dict[str, Any]) -> tuple[int, str]:
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
-    """Whose a job is, only if the cluster has several users."""
+    """Whose a job is, only if the cluster has several users; what it has cost, only if that is accounted for."""
     used = {header: key for header, key in COLUMNS.items() if key in rows[0]}
-    return columns([[*used], *([str(row[key]) for key in used.values()] for row in rows)])
+    return columns([[*used], *([_cell(key, row[key]) for key in used.values()] for row in rows)])
+
+
+def _cell(key: str, value: Any) -> str:
+    if key == "usd":
+        return "not known" if value is None else f"{value:.2f}"
+    return str(value)

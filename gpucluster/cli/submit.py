@@ -163,9 +163,6 @@ def _submit(context: CliContext, layout: Layout, job: Prepared, packed: bytes, f
             click.echo(json.dumps(line | {"folder": submitted.skipped_for, "skipped": True}))
             return 0
         following.tell(f"job {job_id} submitted: {request.summary}")
-        price = None if request.site else money.of_job(layout, request.spec, request.server_nodes)
-        if price and not local_cloud.read(context.config_path, config.name):
-            following.tell(price)
         for build in submitted.builds:
             following.tell(build.description)
         for wait in submitted.waits:
@@ -173,6 +170,9 @@ def _submit(context: CliContext, layout: Layout, job: Prepared, packed: bytes, f
             following.tell(f"job {job_id} waits for {wait.description}" if wait.queued else done)
         if submitted.packages in submission.PACKAGES_TOLD:
             following.tell(submission.PACKAGES_TOLD[submitted.packages])
+        price = None if request.site else money.of_job(layout, request.spec, request.server_nodes)
+        if price and not local_cloud.read(context.config_path, config.name):
+            following.tell(price)
         if request.spec.elements:
             line["elements"] = len(request.spec.elements)
         following.finish(remote, job_id, line, to_end=follow)

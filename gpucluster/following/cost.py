@@ -5,7 +5,7 @@ its instances. `gpucluster/following/charges.py` says who pays for which time.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -77,8 +77,7 @@ def read(
     remote: Remote, config: ClusterConfig, since_s: float, until_s: float, beside: Mapping[str, float] | None = None
 ) -> Account:
     """beside: what the cluster has beside nodes, in USD an hour. Raises RemoteError."""
-    margin = MARGIN_S + 60 * max(each.idle_minutes for each in config.every_partition)
-    found = lives.read(remote, config.state_folder, since_s - margin, until_s + margin)
+    found = lives.read(remote, config.state_folder, since_s, until_s, _margin_s(config))
     return of(found, config, since_s, until_s, beside or {}, only_own=_only_own(config))
 
 
@@ -109,6 +108,19 @@ def of(
 def jobs(remote: Remote, config: ClusterConfig, since_s: float, until_s: float) -> list[JobCost]:
     """The jobs that cost something in this time, in order of their ids. Raises RemoteError."""
     return of_jobs(read(remote, config, since_s, until_s))
+
+
+def so_far(remote: Remote, config: ClusterConfig, job_ids: Collection[str]) -> list[JobCost]:
+    """What these jobs, and those beside them, have cost. Raises RemoteError."""
+    if not job_ids or config.accounting == "off":
+        return []
+    found = lives.since(remote, config.state_folder, job_ids, _margin_s(config))
+    first = min((run.submitted for run in found.runs), default=found.now)
+    return of_jobs(of(found, config, first, found.now, {}, only_own=_only_own(config)))
+
+
+def _margin_s(config: ClusterConfig) -> float:
+    return MARGIN_S + 60 * max(each.idle_minutes for each in config.every_partition)
 
 
 def of_jobs(found: Account, *, elements: bool = False) -> list[JobCost]:

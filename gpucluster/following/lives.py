@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ _NODES = re.compile(r"([^,\[\]]+)(?:\[([0-9,-]+)\])?")
 FAILED = frozenset({"FAILED", "NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "TIMEOUT", "DEADLINE"})
 """Not CANCELLED, which may be the end that was wanted, nor REQUEUED and PREEMPTED: the next run may continue."""
 LONGEST_S = 120.0
+STATES = ("/home/gpucluster", "/srv/gpucluster")
+"""The values of `state_folder` in gpucluster/config/models.py."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,9 @@ class Run:
     partition: str
     state: str
     submitted: float
+    """If it is a requeued job's further run, when it was requeued."""
+    eligible: float | None
+    """When nothing but nodes was missing."""
     started: float | None
     ended: float | None
     nodes: tuple[str, ...]
@@ -70,13 +75,29 @@ class Records:
     """Why there are no records of jobs."""
     made: float | None = None
     """When the cluster was made, if that is known."""
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """What one job's own programs recorded: node_hours.of_job."""
 
 
-def read(remote: Remote, state_folder: str, since_s: float, until_s: float, jobs: str = "") -> Records:
-    """What overlaps this time. jobs: only the records of these jobs, of any time. Raises RemoteError."""
+def read(remote: Remote, state_folder: str, since_s: float, until_s: float, margin_s: float) -> Records:
+    """What overlaps this time. margin_s: jobs so long before or after it are read too. Raises RemoteError."""
+    return _asked(remote, {"state": state_folder, "since": since_s, "until": until_s, "margin_s": margin_s})
+
+
+def since(remote: Remote, state_folder: str, job_ids: Iterable[str], margin_s: float) -> Records:
+    """What overlaps the time since the first of these jobs was submitted. Raises RemoteError."""
+    return _asked(remote, {"state": state_folder, "jobs": ",".join(job_ids), "margin_s": margin_s})
+
+
+def of_job(remote: Remote, job_id: str) -> Records:
+    """The runs of this job, and the instances that ran since its submission. Raises RemoteError."""
+    found = _asked(remote, {"state": STATES[0], "job": job_id})
+    return found if found.recorded_since else _asked(remote, {"state": STATES[1], "job": job_id})
+
+
+def _asked(remote: Remote, what: Mapping[str, Any]) -> Records:
     program = Path(node_hours.__file__).read_text(encoding="utf-8")
-    asked = {"state": state_folder, "folder": remote.real(account.jobs()), "since": since_s, "until": until_s}
-    question = json.dumps(asked | ({"jobs": jobs} if jobs else {})).encode()
+    question = json.dumps({**what, "folder": remote.real(account.jobs())}).encode()
     done = remote.run(["/usr/bin/python3", "-IS", "-c", program], input=question, timeout_s=LONGEST_S)
     try:
         return parse(json.loads(done.check("cannot read what nodes have cost").stdout))
@@ -100,12 +121,13 @@ def parse(found: Mapping[str, Any]) -> Records:
         None if since is None else float(since),
         str(found["refused"]),
         found.get("made"),
+        {key: found[key] for key in ("phases", "result", "started") if key in found},
     )
 
 
 def _run(row: Sequence[str], name: str) -> Run:
     """row: as node_hours.FIELDS."""
-    job_id, user, partition, state, submitted, started, ended, nodes, cpus, resources = row
+    job_id, user, partition, state, submitted, eligible, started, ended, nodes, cpus, resources = row
     gpus = re.search(r"(?:^|,)gres/gpu=(\d+)", resources)
     return Run(
         job_id.partition("+")[0],
@@ -113,6 +135,7 @@ def _run(row: Sequence[str], name: str) -> Run:
         partition,
         slurm.base_state(state),
         _time(submitted) or 0.0,
+        _time(eligible),
         _time(started),
         _time(ended),
         tuple(expand(nodes)),

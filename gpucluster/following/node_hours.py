@@ -18,36 +18,47 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-FIELDS = ["JobID", "User", "Partition", "State", "Submit", "Start", "End", "NodeList", "AllocCPUS", "AllocTRES"]
+FIELDS = ["JobID", "User", "Partition", "State", "Submit", "Eligible", "Start", "End", "NodeList"]
+FIELDS += ["AllocCPUS", "AllocTRES"]
 LIMIT_S = 100
+LONGEST = 65536
 UTC = {"TZ": "UTC0", "SLURM_TIME_FORMAT": "%s"}
 """For times in seconds since 1970 (strftime(3)): local times are ambiguous when summer time ends."""
 
 
 def main(asked: dict[str, Any]) -> None:
-    since, until = float(asked["since"]), float(asked["until"])
-    found: dict[str, Any] = {
-        "now": time.time(),
-        "made": _made(asked["state"]),
-        "recorded_since": None,
-        "lives": [],
-        "records": [],
-        "names": {},
-        "waits": {},
-    }
-    for line in _lines(Path(asked["state"])):
+    """asked: the folder of the cluster's state and that of the caller's jobs; and since, until, or jobs, the ids of
+    jobs: then all that ran since their submission, or, with `job`, only this one."""
+    state, folder = Path(asked["state"]), Path(asked["folder"])
+    found: dict[str, Any] = {"now": time.time(), "made": _made(state), "recorded_since": None}
+    since, until = asked.get("since"), asked.get("until")
+    if ids := asked.get("jobs") or asked.get("job"):
+        found.update(accounting(["--jobs=" + ids]))
+        since, until = _overlapping(found["records"])
+    if "job" not in asked and since <= until:
+        margin = asked["margin_s"]
+        found.update(accounting(["--starttime=" + _time(since - margin), "--endtime=" + _time(until + margin)]))
+    found["lives"] = []
+    for line in _lines(state):
         if "since" in line:
             found["recorded_since"] = line["since"]
         elif line["seen"] >= since and line["launched"] <= until:
             found["lives"].append(line)
-    found["refused"] = _accounting(found, since, until, asked.get("jobs"))
-    found["waits"] = waits(Path(asked["folder"]), {row[0] for row in found["records"]})
+    found["waits"] = waits(folder, {row[0] for row in found["records"]})
+    if "job" in asked:
+        found.update(of_job(folder / "by-id" / asked["job"].replace("_", "/"), asked["job"]))
     print(json.dumps(found))
 
 
-def _made(state: str) -> float | None:
+def _overlapping(records: list[list[str]]) -> tuple[float, float]:
+    """From the first submission on. Nothing, without records."""
+    submitted = [float(row[4]) for row in records if row[4].isdigit()]
+    return min(submitted, default=float("inf")), time.time()
+
+
+def _made(state: Path) -> float | None:
     """When the cluster's state folder was made. None: its file system does not keep that (stat(1): %W)."""
-    said = subprocess.run(["stat", "-c", "%W", state], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    said = subprocess.run(["stat", "-c", "%W", str(state)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
     return float(said) if said.strip().isdigit() and int(said) else None
 
 
@@ -62,21 +73,19 @@ def _lines(state: Path) -> Iterator[dict[str, Any]]:
         yield {**line, "seen": time.time()}
 
 
-def _accounting(found: dict[str, Any], since: float, until: float, jobs: str | None) -> str:
-    """Returns why there are no records; else an empty string."""
-    window = ["--starttime=" + _time(since), "--endtime=" + _time(until)]
-    asked = ["sacct", "--allusers", "--duplicates", "--allocations", "--noheader", "--parsable2"]
-    asked += ["--jobs=" + jobs] if jobs else window
+def accounting(which: list[str]) -> dict[str, Any]:
+    """records, names, and why there are none: an empty string if sacct has answered."""
+    asked = ["sacct", "--allusers", "--duplicates", "--allocations", "--noheader", "--parsable2", *which]
     mark = secrets.token_hex(8)
     try:
         rows = _run([*asked, "--format=" + ",".join(FIELDS)])
         names = _run([*asked, "--delimiter=" + mark, "--format=JobID,JobName"]) if rows else ""
     except (OSError, subprocess.SubprocessError) as error:
         said = (getattr(error, "stderr", None) or b"").decode(errors="replace") or str(error)
-        return (said.strip().splitlines() or ["sacct failed"])[-1]
-    found["records"] = [row.split("|") for row in rows.splitlines() if row.count("|") == len(FIELDS) - 1]
-    found["names"] = dict(re.findall(rf"^([0-9_+\[\],%-]+){mark}(.*)$", names, re.MULTILINE))
-    return ""
+        return {"records": [], "names": {}, "refused": (said.strip().splitlines() or ["sacct failed"])[-1]}
+    records = [row.split("|") for row in rows.splitlines() if row.count("|") == len(FIELDS) - 1]
+    found = re.findall(r"^([0-9_+\[\],%-]+)" + mark + "(.*)$", names, re.MULTILINE)
+    return {"records": records, "names": dict(found), "refused": ""}
 
 
 def _run(argv: list[str]) -> str:
@@ -101,6 +110,17 @@ def waits(folder: Path, job_ids: set[str]) -> dict[str, float]:
         if share is not None:
             found[job_id] = share
     return found
+
+
+def of_job(folder: Path, job_id: str) -> dict[str, Any]:
+    """What the job's own programs recorded: its phases, and when its newest run began and ended."""
+    lines = [_json(line) for line in _text(folder / "phases.jsonl")[-LONGEST:].splitlines()]
+    result = _json(_text(folder / "result.json"))
+    return {
+        "phases": [each for each in lines if isinstance(each, dict) and each.get("job") == job_id],
+        "result": {key: result.get(key) for key in ("started_at", "ended_at")} if isinstance(result, dict) else {},
+        "started": _text(folder / "started").strip(),
+    }
 
 
 def _percent(result: dict[str, Any]) -> float | None:
