@@ -38,6 +38,7 @@ from gpucluster_job.ranks import rank as _rank  # noqa: F401 - compiled here onc
 from gpucluster_job.roles.servers import ServerErrors
 from gpucluster_job.runner import TIMED_OUT, Runner, Stopped, ticks
 from gpucluster_job.settings import GaveUp, Settings, host_names, plural
+from gpucluster_job.task.phases import END, Phases
 from gpucluster_job.task.run import Run
 from gpucluster_job.wakeup import handle
 
@@ -62,7 +63,7 @@ class Job:
         self._line, self._command = line, command
         self._settings, self._started_at = Settings.read(), now()
         self._log_start, self._log_place = _size(str(self._settings.log)), LogPlace(self._settings)
-        self._runner = Runner()
+        self._runner, self._phase = Runner(), Phases(self._settings)
         self._hang = Hang(self._settings, self._on_each_node, self._end_ranks)
         self._servers = ServerErrors()
         self._output = LauncherOutput(self._hear)
@@ -95,21 +96,28 @@ class Job:
         return code
 
     def _phases(self) -> None:
+        self._phase.begin("start")
         self._log_place.begin()
         self._command = element.enter(self._settings, self._command)
         secret_file.check(self._settings)
         self._find_nodes()
         self._preflight = Preflight(self._runner, self._settings, self._nodes)
+        self._phase.begin("preflight")
         self._preflight.quick()
+        self._phase.begin("packages")
         prepare_packages(self._runner, self._settings)
+        self._phase.begin("data")
         self._ram = Ram(self._runner, self._settings, self._nodes)
         self._ram.make()
         chain.make_outputs()
         channels.prepare(self._runner, self._settings, self._nodes)
         self._run.prepare()
+        self._phase.begin("containers")
         make_containers.make(self._runner, self._settings)
+        self._phase.begin("preflight")
         self._preflight.full(self._line)
         self._preflight.watch_nccl(self._log_start)
+        self._phase.begin("running")
         self._ending.code = self._launch()
         while left := self._left():
             lost = [node for node in self._nodes if node not in left]
@@ -118,6 +126,7 @@ class Job:
             in_order = [node for node in os.environ["GPUCLUSTER_NODES"].split() if node in left]
             os.environ["GPUCLUSTER_NODES"] = " ".join(in_order)
             self._ending.code = self._launch()
+        self._phase.begin("export")
         self._ram.export(self._ending.code)
 
     def _left(self) -> list[str]:
@@ -182,6 +191,7 @@ class Job:
 
     def _finish(self) -> int:
         self._runner.ignore_signals()
+        self._phase.begin("ending")
         stopped = self._runner.stopped
         if (stopped or self._run.reached_limit) and not self._ending.code:
             self._ending.code = STOPPED
@@ -207,6 +217,7 @@ class Job:
             secret_file.remove(self._settings)
         if not again:
             self._log_place.end()  # last, because a large log may take longer than Slurm waits for a stopped job
+        self._phase.begin(END)
         return self._ending.code
 
     def _write(self, more: dict[str, object]) -> dict[str, object]:
