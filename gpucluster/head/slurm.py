@@ -16,6 +16,8 @@ from gpucluster.head import records
 Phase = Literal["waiting", "running", "done", "unknown"]
 
 _JOB_FIELDS = "%i|%T|%P|%D|%N|%M|%l|%V|%S|%j|%r"
+OWNED_FIELDS = _JOB_FIELDS.replace("%i|%T|", "%i|%T|%u|")
+"""With the user, third: `queue.owned`."""
 _NODE_FIELDS = "%N|%R|%T|%H|%E"
 
 # All elements of an array are shown if one is: they are counted. An array has ended if all of them have.
@@ -234,11 +236,12 @@ def squeue_argv(job_id: str | None = None, nodes: str | None = None) -> list[str
 _SQUEUE = ("squeue", "--noheader", "--states=all", "--array")
 
 
-def newest_argv(ended: int, also: Iterable[str] = ()) -> list[str]:
+def newest_argv(ended: int, also: Iterable[str] = (), fields: str = _JOB_FIELDS) -> list[str]:
     """From squeue's list: jobs that have not ended, jobs with these ids, and this many of the newest others. Slurm
-    keeps those of the last hour, which may be thousands: the head node sends only those that are shown."""
+    keeps those of the last hour, which may be thousands: the head node sends only those that are shown. `fields` begin
+    with the id and the state."""
     states = " ".join(name for name, state in JOB_STATES.items() if state.phase == "done")
-    asked = [_JOB_FIELDS, *_SQUEUE]
+    asked = [fields, *_SQUEUE]
     return ["bash", "-c", _NEWEST, "bash", str(ended), f" {' '.join(also)} ", f" {states} ", str(records.MARKS), *asked]
 
 
