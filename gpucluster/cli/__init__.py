@@ -39,6 +39,7 @@ SECTIONS = {
     "The cluster": {
         "up": "Create or update the cluster on AWS, or on this machine with --local.",
         "status": "Show the head node, the compute nodes and the jobs.",
+        "top": "Show nodes, GPUs, jobs and the price of an hour, again and again.",
         "list": "List all clusters of your AWS account in one region.",
         "stop": "Stop the head node, for example overnight; the queue and data stay.",
         "start": "Start the head node after `stop`.",
@@ -73,8 +74,11 @@ SECTIONS = {
 VERBS = {verb: line for section in SECTIONS.values() for verb, line in section.items()}
 HIDDEN = ("tunnel",)
 """Programs start these, not people."""
-REACH = frozenset({"cp", "fetch", "forward", "shell", "ssh", "ssh-config", "sync", "tunnel"})
-"""The verbs whose modules are in the folder `reach`."""
+ROOMS = {
+    "reach": frozenset({"cp", "fetch", "forward", "shell", "ssh", "ssh-config", "sync", "tunnel"}),
+    "seeing": frozenset({"top"}),
+}
+"""The folders of the verbs whose modules are not in this one."""
 
 
 class Verbs(click.Group):
@@ -86,7 +90,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in (*VERBS, *HIDDEN):
             return None
-        room = "reach." if cmd_name in REACH else ""
+        room = next((f"{room}." for room, verbs in ROOMS.items() if cmd_name in verbs), "")
         command: click.Command = import_module(f"gpucluster.cli.{room}{cmd_name.replace('-', '_')}").command
         return cluster_file.accept(command, cmd_name)
 

@@ -19,6 +19,7 @@ WITH_CONTEXT = frozenset(
         "results",
         "resubmit",
         "status",
+        "top",
         "ssh",
         "shell",
         "cp",

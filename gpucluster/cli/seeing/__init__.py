@@ -1,0 +1,1 @@
+"""The verbs that show the cluster and its jobs as pictures."""
