@@ -45,6 +45,7 @@ BATCH_NORM_MOMENTUM = 0.9
 """Keras's 0.99 looks back a hundred steps, and an epoch of 64 ranks has 78."""
 POLICIES = {"fp32": "float32", "fp16": "mixed_float16", "bf16": "mixed_bfloat16"}
 LOSS_SCALE = 1024.0
+LACKS = ("augment autoaugment", "compile", "decode gpu")
 XLA, XLA_ON_CPUS = "--tf_xla_auto_jit=2", "--tf_xla_cpu_global_jit"
 """Clusters of operations are compiled, and Horovod's stay between them. With jit_compile=True they would have to be
 compiled too, which Horovod 0.28 cannot: No registered 'HorovodAllreduce' OpKernel for XLA_CPU_JIT."""
@@ -330,6 +331,6 @@ def train(options: recipes.Options) -> None:
 
 if __name__ == "__main__":
     try:
-        train(recipes.options(tuple(MODELS)))
+        train(recipes.options(tuple(MODELS), lacks=LACKS))
     except (ChannelError, ValueError) as error:
         raise SystemExit(f"error: {error}") from None

@@ -25,9 +25,15 @@ from gpucluster_train.channels import ChannelError
 from gpucluster_train.feed import Feed
 from gpucluster_train.mxnet import Scheduler, keep_multipliers
 
+EPOCHS = "epochs"
+"""In a checkpoint, beside the network's weights."""
 AHEAD = 2
 """Steps that the program hands over before it waits for the first of them: the GPUs are never idle, and their memory
 never fills with batches."""
+LACKS = (
+    "augment autoaugment", "compile", "compress", "decode gpu", "ema_decay", "label_smoothing", "mixup",
+    "precision bf16",
+)  # fmt: skip
 
 
 class Training:
@@ -53,6 +59,8 @@ class Training:
         self.net.initialize(mx.init.MSRAPrelu(), ctx=self.devices)
         self.net.cast(self.dtype)
         self.net.hybridize(static_alloc=True)
+        self.checkpoint = options.checkpoint
+        self.epochs_done = self._load()
         self.trainer = self._trainer(half)
 
     def _trainer(self, half: bool) -> gluon.Trainer:
@@ -63,11 +71,34 @@ class Training:
         schedule = self.recipe.schedule(self.batches.learning_rate, self.steps)
         settings = {
             "momentum": self.recipe.momentum, "wd": self.recipe.weight_decay, "lr_scheduler": Scheduler(schedule),
-            "multi_precision": half,
+            "multi_precision": half, "begin_num_update": self.epochs_done * self.steps,
         }  # fmt: skip
         trainer = gluon.Trainer(self.net.collect_params(), "nag", settings, kvstore=self.kvstore)
         keep_multipliers(trainer)
         return trainer
+
+    def save(self, epochs_done: int) -> None:
+        """Of the first worker: the file is always complete, because a newer one takes its place."""
+        weights = {name: each._reduce() for name, each in self.net._collect_params_with_prefix().items()}
+        try:
+            mx.nd.save(f"{self.checkpoint}.new", {**weights, EPOCHS: mx.nd.array([epochs_done])})
+            os.replace(f"{self.checkpoint}.new", self.checkpoint)
+        except (OSError, mx.MXNetError) as error:
+            why = str(error).strip().splitlines()[-1]  # MXNet's begins with a traceback of its own
+            raise SystemExit(f"{self.checkpoint}: the checkpoint cannot be written: {why}") from None
+
+    def _load(self) -> int:
+        """Epochs done before: 0 without a checkpoint. Every worker reads the file, so all go on alike. Momentum starts
+        from zero: servers keep it, and MXNet does not save it there."""
+        if not self.checkpoint or not os.path.exists(self.checkpoint):
+            return 0
+        try:
+            done = int(mx.nd.load(self.checkpoint)[EPOCHS].asscalar())
+            self.net.load_parameters(self.checkpoint, ctx=self.devices, ignore_extra=True, cast_dtype=True)
+        except (AssertionError, KeyError, TypeError, ValueError, mx.MXNetError):
+            other = "is no complete checkpoint of this program, or of another --width or --classes"
+            raise SystemExit(f"{self.checkpoint}: {other}: name another file, or remove this one") from None
+        return done
 
     def guesses(self, pictures: Any) -> list[Any]:
         split = gluon.utils.split_and_load(pictures, self.devices, even_split=False)
@@ -147,15 +178,18 @@ def train(options: recipes.Options) -> None:
     if world.is_first:
         print(f"{world.size} workers, batch {batch.per_rank} on each device, {batch.world} in all, "
               f"peak learning rate {batch.learning_rate:g}, {training.steps} steps an epoch", flush=True)  # fmt: skip
-    for epoch in range(epochs):
+    for epoch in range(training.epochs_done, epochs):
         loss, speed, data = training.epoch(epoch)
         recipes.check_loss(loss, epoch + 1)
-        if world.is_first:
-            print(f"epoch {epoch + 1}/{epochs}: loss {loss:.4f}, {speed:.1f} images/s, {data}", flush=True)
+        if world.is_first:  # the others wait in their next step, for this one's gradients
+            if options.checkpoint:
+                training.save(epoch + 1)
+            reached = ""
+            if options.validate_every and (epoch + 1) % options.validate_every == 0 and epoch + 1 < epochs:
+                reached = ", accuracy {:.4f} of {} images".format(*training.accuracy())
+            print(f"epoch {epoch + 1}/{epochs}: loss {loss:.4f}, {speed:.1f} images/s, {data}{reached}", flush=True)
     print(f"weights {training.weights():.4f}", flush=True)
     if world.is_first:
-        if options.checkpoint:
-            training.net.save_parameters(options.checkpoint)
         accuracy, validated = training.accuracy()
         found = {"accuracy": round(accuracy, 4), "validated": validated, "loss": round(loss, 4)}
         print(json.dumps({**found, "images_per_s": round(speed, 1), "world_size": world.size}), flush=True)
@@ -163,6 +197,6 @@ def train(options: recipes.Options) -> None:
 
 if __name__ == "__main__":
     try:
-        train(recipes.options(("resnet50",)))
+        train(recipes.options(("resnet50",), lacks=LACKS))
     except (ChannelError, ValueError) as error:
         raise SystemExit(f"error: {error}") from None

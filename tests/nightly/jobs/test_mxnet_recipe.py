@@ -47,6 +47,17 @@ print(json.dumps([
 ]))
 """
 
+CONTINUED = """
+import json, sys
+import recipes, train_mxnet
+training = train_mxnet.Training(recipes.options(("resnet50",), sys.argv[1:]))
+rate = training.trainer.learning_rate
+schedule = training.recipe.schedule(training.batches.learning_rate, training.steps)
+training.epoch(training.epochs_done)
+after = training.trainer.learning_rate
+print(json.dumps([training.epochs_done, training.steps, rate, after, [schedule(step) for step in range(100)]]))
+"""
+
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -58,8 +69,8 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> ImageJob:
     return image_job.make(tmp_path_factory.mktemp("job"), "recordio", ranks=1, val="none")
 
 
-def run(programs: Path, job: ImageJob, *argv: object) -> str:
-    """What a program of the environment prints."""
+def run(programs: Path, job: ImageJob, *argv: object, code: int = 0) -> str:
+    """What a program of the environment prints; what it says in the end if it must fail."""
     variables = {"PYTHONPATH": f"{ROOT}:{RECIPES}", **job.variables}
     done = subprocess.run(
         [programs / "python", *argv],
@@ -69,8 +80,8 @@ def run(programs: Path, job: ImageJob, *argv: object) -> str:
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stderr.splitlines()[-1] if code else done.stdout
 
 
 @pytest.mark.parametrize("data", ["channel", "folder"])
@@ -89,3 +100,31 @@ def test_every_epoch_has_every_label_of_several_shards_in_another_order(programs
     assert sorted(first) == sorted(second) == sorted([*range(4)] * TRAIN)
     assert sorted(val) == sorted([*range(4)] * VAL)
     assert first == again and first != second
+
+
+def test_it_continues_from_its_checkpoint(programs: Path, job: ImageJob, tmp_path: Path) -> None:
+    path = tmp_path / "at.params"
+    words = (*SMALL, "--data", job.pictures, "--checkpoint", path)
+    told = run(programs, job, RECIPES / "train_mxnet.py", *words, "--epochs", "2", "--validate-every", "1")
+    assert len(re.findall(r"epoch 1/2: .*, accuracy [\d.]+ of 52 images", told)) == 1
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    more = run(programs, job, RECIPES / "train_mxnet.py", *words)  # of three epochs
+    assert re.findall(r"epoch (\d)/3", more) == ["3"]
+    path.unlink()
+    run(programs, job, RECIPES / "train_mxnet.py", *words, "--epochs", "1")
+    done, steps, before, after, rates = json.loads(run(programs, job, "-c", CONTINUED, *words).splitlines()[-1])
+    assert (done, steps) == (1, 12)
+    assert before == pytest.approx(rates[11]) and after == pytest.approx(rates[23])
+
+
+@pytest.mark.parametrize("flaw", ["truncated", "other classes"])
+def test_a_checkpoint_that_does_not_fit_is_named_in_one_line(
+    programs: Path, job: ImageJob, tmp_path: Path, flaw: str
+) -> None:
+    path = tmp_path / "at.params"
+    words = (RECIPES / "train_mxnet.py", "resnet50", "--synthetic", "tiny", "--checkpoint", path)
+    run(programs, job, *words, "--epochs", "1", "--warmup-epochs", "0", "--global-batch", "128")
+    if flaw == "truncated":
+        path.write_bytes(path.read_bytes()[:1000])
+    said = run(programs, job, *words, *(["--classes", "5"] if flaw == "other classes" else []), code=1)
+    assert said.startswith(f"{path}: is no complete checkpoint of this program, or of another --width or --classes: ")

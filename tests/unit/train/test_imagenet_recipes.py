@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import sys
 from pathlib import Path
@@ -109,6 +110,26 @@ def test_numbers_that_are_too_small(recipes: ModuleType, words: str, capsys: pyt
     assert (
         f"argument {flag}: must be at least {int(flag != '--validate-every')}, got {value}" in capsys.readouterr().err
     )
+
+
+LACKS = {
+    "train_mxnet": ["--mixup 0.2", "--label-smoothing 0.1", "--ema-decay 0.9", "--augment autoaugment", "--compile",
+                    "--compress", "--decode gpu", "--precision bf16"],
+    "train_keras": ["--augment autoaugment", "--compile", "--decode gpu"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "words"), [(name, each) for name, found in LACKS.items() for each in found])
+def test_a_program_refuses_what_it_does_not_have(
+    recipes: ModuleType, program: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = ast.parse((RECIPES / f"{program}.py").read_text())
+    (lacks,) = (ast.literal_eval(each.value) for each in tree.body if isinstance(each, ast.Assign) and
+                isinstance(each.targets[0], ast.Name) and each.targets[0].id == "LACKS")  # fmt: skip
+    recipes.options(["resnet50"], ["resnet50", "--synthetic", "tiny", "--precision", "fp16"], lacks=lacks)
+    with pytest.raises(SystemExit):
+        recipes.options(["resnet50"], ["resnet50", "--synthetic", "tiny", *words.split()], lacks=lacks)
+    assert f"argument {words.split()[0]}" in capsys.readouterr().err
 
 
 def test_a_warm_up_as_long_as_the_training(recipes: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
