@@ -25,11 +25,12 @@ INSTALLS = (
     "efa",
     "dcgm",
     "agent_package",
+    "monitoring_packages",
 )
 """Steps in the order in which they run; those about GPUs and EFA depend on the builder's instance type."""
 _LIBRARIES = (
     *("runner", "locks", "machine_environment", "files", "services", "imds", "parameters", "wait_condition"),
-    *("apt", "nvidia", "this_machine", "this_partition", "agent"),
+    *("apt", "nvidia", "this_machine", "this_partition", "agent", "monitoring"),
 )
 
 

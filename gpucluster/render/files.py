@@ -201,6 +201,8 @@ def _node_values(config: ClusterConfig) -> dict[str, str]:
         "home_on": config.home.type,
         "nfs_port": str(ports.NFS),
         "slurmctld_port": str(ports.SLURMCTLD),
+        "exporter_port": str(ports.NODE_EXPORTER),
+        "exports": "yes" if config.monitoring.exports else "no",
         "data": config.state_folder,
         "job_credentials": JOB_CREDENTIALS_URL if config.jobs_have_role else "",
     }
@@ -215,6 +217,7 @@ def _head_values(layout: Layout) -> dict[str, Any]:
     return {
         **_node_values(config),
         "volume_gib": config.head_node.volume_gib,
+        **watching.prometheus(config),
         "volume": config.volume_mount,
         "partitions": layout.names,
         "beegfs_role": beegfs.role_of_head(config.ram),

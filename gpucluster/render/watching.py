@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
+from gpucluster import ports
 from gpucluster.config import ClusterConfig
 
 NAMESPACE = "GpuCluster"
@@ -53,6 +54,16 @@ def logs(config: ClusterConfig, *roles: Role) -> list[str]:
 def shippable(role: Role) -> tuple[str, ...]:
     """Every log that nodes of this role may ever send: a running node keeps its permissions until it is updated."""
     return _OF_ROLE[role]
+
+
+def prometheus(config: ClusterConfig) -> dict[str, str]:
+    """Values for the head node's Prometheus, which has a twentieth of the volume with /home and Slurm's state."""
+    return {
+        "prometheus": config.monitoring.prometheus,
+        "prometheus_port": str(ports.PROMETHEUS),
+        "samples_days": f"{config.monitoring.retention_days}d",
+        "samples_size": f"{config.head_node.volume_gib * 1024 // 20}MB",
+    }
 
 
 def agent_files(config: ClusterConfig) -> dict[str, str]:

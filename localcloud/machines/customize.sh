@@ -24,6 +24,9 @@ ln -sf /usr/bin/fi_info "$root/opt/amazon/efa/bin/fi_info"
 install -d "$root/opt/aws/amazon-cloudwatch-agent/bin"
 ln -sf /usr/bin/amazon-cloudwatch-agent-ctl "$root/opt/aws/amazon-cloudwatch-agent/bin/amazon-cloudwatch-agent-ctl"
 
+# The library of NVIDIA's driver, by this machine's compiler: guests have none.
+cc -O2 -shared -fPIC -o "$root/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1" "$root/usr/src/libnvidia-ml.c"
+
 # One program stands in for all of BeeGFS.
 install -d "$root/opt/beegfs/sbin" "$root/opt/beegfs/lib" "$root/etc/init.d" "$root/etc/beegfs"
 for name in mgmtd meta storage helperd client setup-mgmtd setup-meta setup-storage; do
@@ -43,6 +46,7 @@ if [ -d "$root/etc/openmpi" ]; then echo 'mpi_yield_when_idle = 1' >>"$root/etc/
 # User data starts the services. Timers and terminals would only take memory.
 systemctl --root="$root" disable munge.service slurmctld.service slurmd.service sackd.service slurmdbd.service \
     mariadb.service 2>/dev/null || true
+systemctl --root="$root" mask prometheus.service prometheus-node-exporter.service >/dev/null 2>&1
 systemctl --root="$root" mask dpkg-db-backup.timer e2scrub_all.timer \
     e2scrub_reap.service fstrim.timer logrotate.timer man-db.timer systemd-pstore.service console-getty.service \
     container-getty@.service getty@.service getty.target systemd-timesyncd.service tmp.mount \

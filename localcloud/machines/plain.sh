@@ -21,5 +21,5 @@ echo "deb [trusted=yes] file:/$repository ./" >"$root/etc/apt/sources.list"
 
 # The stand-ins for NVIDIA's and EFA's software.
 rm -rf "$root/usr/local/cuda" "$root/opt/amazon" "$root/opt/nvidia" "$root/usr/lib/systemd/system/nvidia-fabricmanager.service"
-rm -f "$root"/usr/local/lib/libgdrapi.so.* "$root"/usr/bin/nvidia-smi "$root"/usr/bin/nv-fabricmanager \
+rm -f "$root"/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1 "$root"/usr/local/lib/libgdrapi.so.* "$root"/usr/bin/nvidia-smi "$root"/usr/bin/nv-fabricmanager \
     "$root"/usr/bin/dcgmi "$root"/usr/bin/fi_info

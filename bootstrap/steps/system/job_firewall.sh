@@ -61,6 +61,7 @@ EOF
 # An NFS server believes the uid that its client names (AUTH_SYS: RFC 5531, appendix A). The kernel's client names the right one, and a
 # user's own client any, root's too. The head node's server reads files only for ports that a user cannot have (exports(5): secure), but its
 # sessions and connections are anybody's (svc_check_conn_limits), and EFS answers all. So no user reaches an NFS server, or this machine's tunnels to EFS; nor a server of Lustre (port 988), whose protocol is the same in this.
+# Nor does a user reach node_exporter, which has what other users' jobs report: Prometheus asks as a user of the system.
 job_firewall_rules() {
     local first='tcp flags & (syn | ack) == (syn | ack) meta skuid != @here drop'
     local last='oifname != "lo" tcp flags & (syn | ack) == (syn | ack) tcp sport 1024-65535 drop'
@@ -86,7 +87,7 @@ table inet gpucluster_jobs {
         ip daddr $3 update @ssh_there { meta skuid . ip daddr limit rate over 1/second burst 40 packets } reject with tcp reset
     }
     chain user {
-        tcp flags & (syn | ack) == syn tcp dport { $NFS_PORT, 988, 2049 } reject
+        tcp flags & (syn | ack) == syn tcp dport { $NFS_PORT, $EXPORTER_PORT, 988, 2049 } reject
         oifname "lo" tcp flags & (syn | ack) == syn tcp dport $FIRST_TUNNEL-$LAST_TUNNEL reject
         meta skuid 65536-4294967294 tcp dport 22 reject with tcp reset
         tcp dport 22 tcp flags & (syn | ack) == syn jump ssh

@@ -14,10 +14,10 @@ from gpucluster import ports
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces take root")
 
-ADMIN, ALICE, BOB, ALICES_SUBUID = 1000, 24567, 30001, 165536
+SYSTEM, ADMIN, ALICE, BOB, ALICES_SUBUID = 990, 1000, 24567, 30001, 165536
 HERE, BOBS_NODE, OUTSIDE = "10.0.0.4", "10.0.0.5", "10.9.0.1"
 JOBS, SSH, CREDENTIALS, SRUN, NFS, LUSTRE, TUNNEL = 20007, 22, 9911, 61000, 2049, 988, 225
-HOME = ports.NFS
+HOME, SAMPLES = ports.NFS, ports.NODE_EXPORTER
 
 WORLD = """
 mount -t tmpfs none /run
@@ -46,7 +46,7 @@ serve /run/near
 read -r _ </run/near
 serve /run/far nsenter --target $other --net
 read -r _ </run/far
-NFS_PORT={home}
+NFS_PORT={home} EXPORTER_PORT={samples}
 source {library}
 source {step}
 job_firewall_rules "$ROLE" {admin} 10.0.0.0/24 | nft -f -
@@ -72,7 +72,7 @@ def said(script: str, folder: Path, role: str = "compute") -> list[str]:
     world = WORLD.format(
         here=HERE, bobs=BOBS_NODE, outside=OUTSIDE, admin=ADMIN,
         step=BOOTSTRAP / "steps/system/job_firewall.sh", library=BOOTSTRAP / "lib/firewall.sh",
-        home=HOME, ports=f"{JOBS} {SSH} {CREDENTIALS} {SRUN} {NFS} {HOME} {LUSTRE} {TUNNEL}",
+        home=HOME, samples=SAMPLES, ports=f"{JOBS} {SSH} {CREDENTIALS} {SRUN} {NFS} {HOME} {LUSTRE} {TUNNEL} {SAMPLES}",
     )  # fmt: skip
     python = os.path.dirname(os.path.realpath(sys.executable))
     done = subprocess.run(
@@ -156,12 +156,13 @@ def test_a_users_further_uids_reach_no_sshd(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("role", ["head", "compute"])
 def test_no_user_speaks_to_a_file_server_as_somebody_else(tmp_path: Path, role: str) -> None:
-    """NFS and Lustre believe the uid that a client names. EFS also believes clients with a port above 1023."""
+    """NFS and Lustre believe the uid that a client names. EFS also believes clients with a port above 1023. And no user
+    reads the samples of others' jobs, which Prometheus does, a user of the system."""
     ways = [(kind, where) for kind, where in [*LOCAL, *REMOTE, ("tcp", OUTSIDE)] if kind == "tcp"]
     local = [(kind, where) for kind, where in LOCAL if kind == "tcp"]
-    for uid, answer in {BOB: "closed", ALICES_SUBUID: "closed", ADMIN: "open", 0: "open"}.items():
-        ask = "".join(reached(uid, ways, port) for port in (NFS, HOME, LUSTRE)) + reached(uid, local, TUNNEL)
-        assert said(OPENED + ask, tmp_path, role) == [answer] * (3 * len(ways) + len(local)), uid
+    for uid, answer in {BOB: "closed", ALICES_SUBUID: "closed", ADMIN: "open", SYSTEM: "open", 0: "open"}.items():
+        ask = "".join(reached(uid, ways, port) for port in (NFS, HOME, LUSTRE, SAMPLES)) + reached(uid, local, TUNNEL)
+        assert said(OPENED + ask, tmp_path, role) == [answer] * (4 * len(ways) + len(local)), uid
 
 
 def test_no_user_loads_a_protocol_whose_connections_are_the_kernels() -> None:
