@@ -22,7 +22,7 @@ MODULES = {
     "end": "ranks.end",
     "feeds": "ranks.feeds",
     "library": "library",
-    "metrics": "metrics",
+    "metrics": "metrics.reader",
     "elements": "elements",
     "overlay": "packages.overlay",
     "task": "task.check",

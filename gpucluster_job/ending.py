@@ -12,15 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from gpucluster_job import ourselves
 from gpucluster_job.log import say
 from gpucluster_job.settings import Settings
 
-METRICS_S = 10.0
-BYTES_PER_S = 2_000_000
-"""How long the metrics may take: more for a large log, of which two expressions read 15 MB in a second."""
-METRICS_OF_A_STOPPED_JOB_S = 2.0
-"""Slurm soon kills a stopped job, and the result comes after the metrics."""
 _STEPD = re.compile(
     r"(?:\[launcher\] )?slurmstepd(?:-[^ :]+)?: error: \*\*\* .* CANCELLED AT [^ ]+ DUE TO ([A-Z ]*[A-Z])"
 )
@@ -104,31 +98,6 @@ def _shown(settings: Settings) -> str:
         return subprocess.run(asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=10).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""
-
-
-def metrics(settings: Settings, log_start: int, *, stopped: bool) -> dict[str, object]:
-    """The field `metrics` of result.json. A separate process reads them, so that an expression that takes too long
-    costs the metrics and not the result."""
-    expressions = settings.folder / "metrics.json"
-    if not expressions.exists():
-        return {}
-    argv, limit_s = ourselves.words("metrics", str(expressions), str(settings.log), str(log_start)), 0.0
-    try:
-        limit_s = metrics_limit_s(settings.log, stopped=stopped)
-        done = subprocess.run(argv, stdout=subprocess.PIPE, timeout=limit_s, check=True)
-        return {"metrics": json.loads(done.stdout)}
-    except subprocess.TimeoutExpired:
-        why = f"an expression took more than {limit_s:.0f} s"
-    except subprocess.CalledProcessError as error:
-        why = f"the program that reads them exited with code {error.returncode}"
-    except (OSError, ValueError) as error:
-        why = str(error)
-    say(f"warning: the metrics could not be read from the log: {why}")
-    return {"metrics": None}
-
-
-def metrics_limit_s(log: Path, *, stopped: bool) -> float:
-    return METRICS_OF_A_STOPPED_JOB_S if stopped else METRICS_S + log.stat().st_size / BYTES_PER_S
 
 
 def write_result(

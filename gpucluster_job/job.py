@@ -24,10 +24,11 @@ from gpucluster_job import (
     placement,
     secret_file,
 )
-from gpucluster_job.ending import Ending, metrics, now, runs_again, stop_reason, write_result
+from gpucluster_job.ending import Ending, now, runs_again, stop_reason, write_result
 from gpucluster_job.hang import Hang
 from gpucluster_job.log import LauncherOutput, keep_sent, keep_times, say
 from gpucluster_job.log_place import LogPlace
+from gpucluster_job.metrics.process import Metrics
 from gpucluster_job.network import NetworkError, Port, address_of
 from gpucluster_job.packages.ready import prepare as prepare_packages
 from gpucluster_job.preflight import broken_nodes
@@ -65,6 +66,7 @@ class Job:
         self._log_start, self._log_place = _size(str(self._settings.log)), LogPlace(self._settings)
         self._runner, self._phase = Runner(), Phases(self._settings)
         self._hang = Hang(self._settings, self._on_each_node, self._end_ranks)
+        self._metrics = Metrics(self._settings, self._log_start)
         self._servers = ServerErrors()
         self._output = LauncherOutput(self._hear)
         self._nodes: list[str] = []
@@ -82,6 +84,7 @@ class Job:
         times = keep_times(self._settings.log.with_name("log.times"), self._settings.runs_before + 1)
         with suppress(OSError):  # such as a full /home
             (self._settings.folder / "started").write_text(f"{self._started_at}\n", encoding="utf-8")
+        self._metrics.start()
         try:
             self._phases()
         except Stopped:
@@ -202,7 +205,7 @@ class Job:
             self._ram.let_go()
         if self._ending.code:
             self._explain()
-        more = {**metrics(self._settings, self._log_start, stopped=stopped), **found, **self._servers.result()}
+        more = {**self._metrics.result(stopped=stopped), **found, **self._servers.result()}
         more.update(feeds.result(self._feeds, self._settings.world_size))
         if pending := self._run.pending():
             self._write({**more, **pending})
