@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpucluster_train.log import log
 from gpucluster_train.scaling import RULES, Batches, batches, scaled
 from gpucluster_train.schedule import Schedule
 from gpucluster_train.world import World, world
@@ -15,7 +16,7 @@ from gpucluster_train.world import World, world
 if TYPE_CHECKING:
     from gpucluster_train.channels import Channel
 
-__all__ = ["RULES", "Batches", "Schedule", "World", "batches", "channel", "scaled", "world"]
+__all__ = ["RULES", "Batches", "Schedule", "World", "batches", "channel", "log", "scaled", "world"]
 
 
 def channel(name: str) -> Channel:
