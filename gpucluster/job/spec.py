@@ -172,11 +172,12 @@ ContainerMount = Annotated[
 
 def _expression(value: str) -> str:
     try:
-        groups = re.compile(value).groups
+        compiled = re.compile(value)
     except re.error as error:
         raise refuse(f"must be a regular expression: {error}, got {value!r}") from None
+    groups = compiled.groups - ("step" in compiled.groupindex)
     if groups != 1:
-        hint = r"such as 'accuracy: ([0-9.]+)'; (?:…) groups without capturing"
+        hint = r"such as 'accuracy: ([0-9.]+)'; (?:…) groups without capturing; (?P<step>…) may capture the step"
         raise refuse(f"must have exactly one group, which captures the value, got {groups}: {value!r}", hint)
     return value
 

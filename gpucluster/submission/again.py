@@ -18,9 +18,9 @@ from gpucluster.job.spec import JobSpec
 from gpucluster.layout import Layout
 from gpucluster.submission.submit import secret_values
 
-# An element's log and result are kept under the id of the array that it last ran in. The secrets come on standard
-# input; each element removes its copy when it ends. If Slurm refuses the array, everything is restored. A submission of
-# the task takes the same lock, so a running element is not started a second time.
+# An element's log, result and metrics are kept under the id of the array that it last ran in. The secrets come on
+# standard input; each element removes its copy when it ends. If Slurm refuses the array, everything is restored. A
+# submission of the task takes the same lock, so a running element is not started a second time.
 _AGAIN = """
 set -eu
 folder=$1 indexes=$2 envs=$3
@@ -48,8 +48,9 @@ each() {
 }
 keep() {
   mv -f "$index/log.txt" "$index/log-$last.txt"
-  touch "$index/result.json"
+  touch "$index/result.json" "$index/metrics.jsonl"
   mv -f "$index/result.json" "$index/result-$last.json"
+  mv -f "$index/metrics.jsonl" "$index/metrics-$last.jsonl"
   [ ! -e "$index/started" ] || mv -f "$index/started" "$index/started-$last"
   [ ! -e "$index/log.times" ] || mv -f "$index/log.times" "$index/log-$last.times"
   : >"$index/log.txt"
@@ -59,7 +60,9 @@ undo() {
   rm -f "$index/secrets.sh"
   mv -f "$index/log-$last.txt" "$index/log.txt"
   mv -f "$index/result-$last.json" "$index/result.json"
+  mv -f "$index/metrics-$last.jsonl" "$index/metrics.jsonl"
   [ -s "$index/result.json" ] || rm "$index/result.json"
+  [ -s "$index/metrics.jsonl" ] || rm "$index/metrics.jsonl"
   [ ! -e "$index/started-$last" ] || mv -f "$index/started-$last" "$index/started"
   [ ! -e "$index/log-$last.times" ] || mv -f "$index/log-$last.times" "$index/log.times"
 }

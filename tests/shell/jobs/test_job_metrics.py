@@ -6,22 +6,46 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from stubbed_jobs import change, finished, prepare
+from stubbed_jobs import change, finished, prepare, wait_for
 
-from gpucluster_job import ending
+from gpucluster_job.metrics import process
 
 PACKAGE = Path(__file__).parents[3] / "gpucluster_job"
 ACCURACY = {"accuracy": r"accuracy[ :]+(\S+)"}
 
 
-def read(tmp_path: Path, log: str | bytes, expressions: dict[str, str] | None = None, skipped: int = 0) -> dict:
-    (tmp_path / "metrics.json").write_text(json.dumps(expressions or ACCURACY))
+def started(tmp_path: Path, expressions: dict[str, str], skipped: int = 0, run: int = 0) -> subprocess.Popen:
+    (tmp_path / "metrics.json").write_text(json.dumps(expressions))
+    (tmp_path / "logged").mkdir(exist_ok=True)
+    places = [tmp_path / "metrics.json", tmp_path / "log.txt", str(skipped), tmp_path / "logged"]
+    argv = [sys.executable, "-IS", PACKAGE, "metrics", *places, "4", str(run)]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen, limit_s: float = 60) -> tuple[dict, list[str]]:
+    """The field of result.json, and what the program says in the log."""
+    answer, said = process.communicate(f"{limit_s}\n", timeout=limit_s + 60)
+    assert process.returncode == 0, said
+    return json.loads(answer), said.splitlines()
+
+
+def written(tmp_path: Path, log: str | bytes) -> None:
     (tmp_path / "log.txt").write_bytes(log if isinstance(log, bytes) else log.encode())
-    argv = [sys.executable, "-IS", PACKAGE, "metrics", tmp_path / "metrics.json", tmp_path / "log.txt", str(skipped)]
-    return json.loads(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
+
+
+def read(tmp_path: Path, log: str | bytes, expressions: dict[str, str] | None = None, skipped: int = 0) -> dict:
+    written(tmp_path, log)
+    return ended(started(tmp_path, expressions or ACCURACY, skipped))[0]
+
+
+def lines(tmp_path: Path) -> list[dict]:
+    found = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    return [{key: line[key] for key in line if key != "time_s"} for line in found]
 
 
 @pytest.mark.parametrize(
@@ -85,23 +109,135 @@ def test_the_result_of_a_job_has_its_metrics(tmp_path, launcher):
     assert set(result["metrics"]["throughput"]["values"]) <= {100.0, 101.0, 102.0, 103.0}
 
 
-def test_an_expression_that_never_ends_loses_only_the_metrics(tmp_path):
-    job = prepare(
-        tmp_path, {}, {"launcher": "srun", "command": ("echo", "a" * 60 + "b"), "metrics": {"slow": "(a*)*$(?<=c)"}}
-    )
-    change(tmp_path, "ending.py", "METRICS_S = 10.0", "METRICS_S = 1.0")
+def test_an_expression_that_never_ends_loses_only_its_metric(tmp_path):
+    endless, line = {"slow": "(a*)*$(?<=c)"}, "a" * 60 + "b, accuracy: 0.5"
+    job = prepare(tmp_path, {}, {"launcher": "srun", "command": ("echo", line), "metrics": endless | ACCURACY})
+    change(tmp_path, "metrics/printed.py", "EXPRESSION_S = 5.0", "EXPRESSION_S = 1.0")
     done = subprocess.run(**job, timeout=60, check=False)
     _, result, log, _ = finished(done.returncode, tmp_path / "job")
-    assert (result["exit_code"], result["metrics"]) == (0, None)
-    said = "warning: the metrics could not be read from the log: an expression took more than 1 s"
-    assert said in log.splitlines()
+    assert (result["exit_code"], list(result["metrics"])) == (0, ["accuracy"])
+    assert result["metrics"]["accuracy"]["last"] == 0.5
+    said = [line for line in log.splitlines() if line.startswith("warning: metrics: slow is lost: its expression took")]
+    assert len(said) == 1 and said[0].endswith("at most 1 s are allowed; simplify its repetitions, such as (a*)*")
+
+
+def test_a_log_that_cannot_be_read_in_time_gives_no_part_of_it(tmp_path):
+    """Slurm kills a stopped job soon."""
+    written(tmp_path, "[0 train-1] accuracy: 0.5\n[0 train-1] " + "a" * 60 + "b\n[0 train-1] accuracy: 0.7\n")
+    log_line(tmp_path, 0, {"loss": 1.0})
+    began = time.monotonic()
+    found, said = ended(started(tmp_path, ACCURACY | {"slow": "(a*)*$(?<=c)"}), limit_s=0.5)
+    assert time.monotonic() - began < 30
+    assert list(found) == ["loss"]
+    assert said[0].startswith("warning: metrics: the log could not be read to its end in 0 s: the expression of slow")
 
 
 def test_a_large_log_has_more_time(tmp_path):
-    """3 million lines need more than 10 s."""
     log = tmp_path / "log.txt"
     log.write_bytes(b"x")
-    assert ending.metrics_limit_s(log, stopped=False) == pytest.approx(10, abs=0.1)
+    settings = SimpleNamespace(log=log)
+    assert process.limit_of(settings, stopped=False) == pytest.approx(10, abs=0.1)
     os.truncate(log, 200_000_000)
-    assert ending.metrics_limit_s(log, stopped=False) > 100
-    assert ending.metrics_limit_s(log, stopped=True) == 2  # Slurm kills a stopped job soon
+    assert process.limit_of(settings, stopped=False) > 100
+    assert process.limit_of(settings, stopped=True) == 2
+    log.unlink()
+    assert process.limit_of(settings, stopped=False) == 10
+
+
+def test_metrics_are_lines_while_the_job_runs(tmp_path):
+    expressions = {"loss": r"loss=(\S+)", "step": r"step (\d+)", "accuracy": r"accuracy (\S+) at (?P<step>\d+)"}
+    written(tmp_path, "")
+    running = started(tmp_path, expressions)
+    with (tmp_path / "log.txt").open("a") as log:
+        log.write("[0 train-1] step 5 loss=2.5\n[0 train-1] loss=nan\n[0 train-1] accuracy 0.5 at 7\n[0 train-1] loss")
+        log.flush()
+        wait_for(lambda: (tmp_path / "metrics.jsonl").exists())
+        log.write("=0.5\n")
+    found, _ = ended(running)
+    one = {"run": 0, "rank": 0}
+    assert lines(tmp_path) == [
+        one | {"step": 5, "values": {"loss": 2.5, "step": 5.0}},
+        one | {"step": 5, "values": {"loss": None}},
+        one | {"step": 7, "values": {"accuracy": 0.5}},
+        one | {"step": 5, "values": {"loss": 0.5}},
+    ]
+    assert found["loss"]["values"] == [2.5, None, 0.5]
+
+
+def test_values_that_the_program_logs_count_before_those_that_it_prints(tmp_path):
+    written(tmp_path, "[0 train-1] accuracy: 0.1\n[0 train-1] accuracy: 0.2\n")
+    for rank, loss in ((2, 3.0), (1, 2.0), (1, float("nan"))):
+        log_line(tmp_path, rank, {"loss": loss if loss == loss else None, "accuracy": 0.9}, step=4)
+    (tmp_path / "logged" / "3.jsonl").write_text(
+        '{"time_s": "x", "values": {}}\n[]\n\n{"time_s": 1e400}\nno JSON\n{"ti'
+    )
+    os.mkfifo(tmp_path / "logged" / "0.jsonl")  # nobody writes into it
+    found, _ = ended(started(tmp_path, ACCURACY))
+    assert found["loss"]["values"] == [2.0, None] and found["accuracy"]["values"] == [0.9, 0.9]
+    assert lines(tmp_path)[-1] == {
+        "run": 0, "rank": 1, "step": 4, "values": {"loss": None, "accuracy": 0.9}, "logged": True
+    }  # fmt: skip
+
+
+def log_line(tmp_path: Path, rank: int, values: dict, step: int | None = None) -> None:
+    """As gpucluster_train/log.py writes it."""
+    (tmp_path / "logged").mkdir(exist_ok=True)
+    with (tmp_path / "logged" / f"{rank}.jsonl").open("a") as file:
+        file.write(json.dumps({"time_s": time.time(), "step": step, "values": values}) + "\n")
+
+
+def test_the_log_says_once_that_a_text_is_no_number(tmp_path):
+    written(tmp_path, "[0 train-1] accuracy: 97,3\n[0 train-1] accuracy: 98,1\n[0 train-1] accuracy: \x07\n")
+    _, said = ended(started(tmp_path, ACCURACY))
+    what = "'97,3' is not a number and is skipped, as further ones will be; print a decimal point"
+    assert said == [f"warning: metrics: accuracy: {what}"]
+
+
+def test_a_requeued_job_appends_to_the_lines_of_its_earlier_run(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"time_s": 1, "va')  # it was killed while it wrote
+    written(tmp_path, "[0 train-1] accuracy: 0.5\n")
+    ended(started(tmp_path, ACCURACY, run=1))
+    first, second = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert (first, json.loads(second)["run"]) == ('{"time_s": 1, "va', 1)
+
+
+def test_a_job_that_prints_for_weeks_has_fewer_and_fewer_lines(tmp_path):
+    count = 100_000
+    log = "".join(f"[0 train-1] accuracy: {value}\n" for value in range(count))
+    found = read(tmp_path, log)["accuracy"]
+    assert (found["count"], found["last"], found["median"]) == (count, count - 1, (count - 1) / 2)
+    kept = [line["values"]["accuracy"] for line in lines(tmp_path)]
+    assert kept[:10_001] == list(range(10_000)) + [10_000] and kept[10_001] == 10_002
+    assert 30_000 < len(kept) < 40_000
+
+
+def test_a_value_behind_a_megabyte_of_its_line_is_found(tmp_path):
+    for before in (2**16 - 10, 2**16 - 2, 10**6):
+        (tmp_path / "metrics.jsonl").unlink(missing_ok=True)
+        assert read(tmp_path, f"[0 train-1] {'x' * before} accuracy: 0.123456 x\n")["accuracy"]["values"] == [0.123456]
+
+
+def test_names_that_would_be_none_in_job_yaml_are_left_out(tmp_path):
+    written(tmp_path, "")
+    log_line(tmp_path, 0, {"<b>": 1.0, "_private": 1.0, "good/name": 1.0} | {f"n{each}": 1.0 for each in range(1100)})
+    found, said = ended(started(tmp_path, ACCURACY))
+    assert len(found) == 1001 and "good/name" in found  # with that of the expression
+    assert said == [
+        "warning: metrics: '<b>' is no name of a metric: up to 64 letters, digits and _ . : / -",
+        "warning: metrics: n999 is left out: a job has at most 1000 metrics",
+    ]
+
+
+def test_a_program_without_the_job_ends(tmp_path):
+    """The job's own process was killed."""
+    written(tmp_path, "")
+    orphan = started(tmp_path, ACCURACY)
+    orphan.stdin.close()
+    assert orphan.wait(30) == 0
+    orphan.stdout.close(), orphan.stderr.close()
+
+
+def test_a_job_without_metrics_has_none(tmp_path):
+    done = subprocess.run(**prepare(tmp_path, {}, {"launcher": "srun", "command": ("true",)}), timeout=60, check=False)
+    _, result, _, folder = finished(done.returncode, tmp_path / "job")
+    assert "metrics" not in result and not (folder / "metrics.jsonl").exists()

@@ -14,7 +14,7 @@ from gpucluster.cli.jobs import merged
 from gpucluster.config import loads
 from gpucluster.errors import JobFailedError, JobSpecError, UsageError
 from gpucluster.following import arrays as following
-from gpucluster.following import jobs, logs
+from gpucluster.following import jobs, logs, metrics
 from gpucluster.following.tasks import of_project
 from gpucluster.head import queue
 from gpucluster.head.arrays import counts
@@ -352,6 +352,7 @@ def test_failed_elements_run_again_in_their_folders(cluster):
     folder = submitted(cluster, {"TOKEN": "it's s3cret"}, array="0-3%2")
     remote = InProcessRemote()
     ends(folder, "29", e0=0, e1=1, e2=0)
+    (folder / "1" / "metrics.jsonl").write_text('{"time_s": 1, "values": {"loss": 2}}\n')
     indexes = again.chosen("29", following.elements(remote, "29"), None)
     assert indexes == (1, 3)
     done = again.submit(remote, LAYOUT, "29", indexes, {"TOKEN": "it's s3cret"})
@@ -364,6 +365,7 @@ def test_failed_elements_run_again_in_their_folders(cluster):
     assert sourced.stdout.decode().strip() == "it's s3cret"
     assert logs.log(remote, "29_1") == "log of 29_1\n"
     assert logs.log(remote, "30_1") == ""
+    assert [list(metrics.points(remote, each)) for each in ("29_1", "30_1", "29_3", "30_3")] == [["loss"], [], [], []]
     ends(folder, "30", e1=0, e3=1)
     assert [each.job_id for each in following.elements(remote, "29")] == ["29_0", "30_1", "29_2", "30_3"]
     assert [each.state for each in following.elements(remote, "30")] == ["completed", "failed"]
@@ -435,6 +437,7 @@ def test_elements_that_slurm_refuses_are_as_before(cluster):
     folder = submitted(cluster, array="0-1")
     ends(folder, "29", e0=1)
     (folder / "0" / "started").write_text("by gpucluster_job\n")
+    (folder / "0" / "metrics.jsonl").write_text("lines\n")
     before = sorted((str(path), path.read_text()) for path in folder.glob("[01]/*") if path.is_file())
     (cluster / "full").touch()
     with pytest.raises(UsageError, match="Slurm rejected the job: no"):

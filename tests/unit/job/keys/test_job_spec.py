@@ -106,6 +106,10 @@ def test_time_refused(time):
             {"metrics": {"loss": "loss .*"}},
             "--metrics.loss: must have exactly one group, which captures the value, got 0: 'loss .*'",
         ),
+        (
+            {"metrics": {"loss": "(?P<step>.*)"}},
+            "--metrics.loss: must have exactly one group, which captures the value, got 0: '(?P<step>.*)'",
+        ),
         ({"metrics": {"lo ss": "(.*)"}}, "--metrics: must be up to 64 letters, digits and _ . : / -"),
         ({"partition": "trian"}, "--partition: the cluster Test has no partition 'trian' | did you mean 'train'?"),
         ({"nodes": 5}, "--nodes: the partition train has at most 4 nodes, got 5 |"),
