@@ -16,12 +16,13 @@ import os
 import re
 import resource
 import select
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     Line = tuple[int, bytes]
@@ -32,8 +33,9 @@ BLOCK_BYTES = 2**22
 FIRST_WINDOW_BYTES = 2**20
 """The last lines are searched in so many bytes at the end of the log, then in sixteen times as many."""
 IDLE_S = 0.3
-GREP_S = 20.0
-"""For a block of 4 MiB, for which a usual expression needs milliseconds. One with back-references may take for ever."""
+GREP_S = 20
+GREP_BYTES_PER_S = 10_000_000
+"""A usual expression reads a hundred times as fast. One with back-references may take for ever."""
 GREP_BYTES = 2**30
 LAUNCHER = b"[launcher] "
 FEWEST_FOLDED = 6
@@ -68,11 +70,10 @@ def main(asked: dict[str, Any]) -> int:
         return 0
     with open(path, "rb") as log:
         end = min(bounds.end, os.fstat(log.fileno()).st_size)
-        write(
-            last(log, asked, bounds.start, end)
-            if asked.get("tail") is not None
-            else chosen(log, asked, bounds.start, end)
-        )
+        if asked.get("tail") is not None:
+            write(line for _, line in last(log, asked, bounds.start, end))
+        else:
+            write(pieces(log, asked, bounds.start, end))
     return 0
 
 
@@ -81,9 +82,9 @@ def _say(answer: dict[str, Any]) -> int:
     return 0
 
 
-def write(lines: Iterable[Line]) -> None:
-    for _, line in lines:
-        sys.stdout.buffer.write(line)
+def write(found: Iterable[bytes]) -> None:
+    for piece in found:
+        sys.stdout.buffer.write(piece)
     sys.stdout.buffer.flush()
 
 
@@ -147,8 +148,10 @@ def last(log: BinaryIO, asked: dict[str, Any], start: int, end: int) -> Iterator
     while True:
         begin = line_after(log, max(start, end - window), start)
         found = sum(1 for _ in chosen(log, asked, begin, end))
-        if found >= count or begin <= start:
+        if found and (found >= count or begin <= start):
             return islice(chosen(log, asked, begin, end), max(0, found - count), None)
+        if begin <= start:
+            return iter(())
         window *= 16
 
 
@@ -169,9 +172,20 @@ def line_begin(log: BinaryIO, at: int, start: int) -> int:
 
 def chosen(log: BinaryIO, asked: dict[str, Any], start: int, end: int) -> Iterator[Line]:
     fold = Fold(asked)
-    for at, block in blocks(log, start, end):
-        yield from fold.take(matching(block, at, asked))
+    for lines in matching(log, asked, start, end):
+        yield from fold.take(lines)
     yield from fold.rest()
+
+
+def pieces(log: BinaryIO, asked: dict[str, Any], start: int, end: int) -> Iterator[bytes]:
+    """The bytes of the chosen lines. A block of which every line is chosen stays whole, which is much faster."""
+    if expressions(asked):
+        yield from (line for _, line in chosen(log, asked, start, end))
+        return
+    fold = Fold(asked)
+    for at, block in blocks(log, start, end):
+        yield block if fold.passes(block) else b"".join(line for _, line in fold.take(split(block, at)))
+    yield b"".join(line for _, line in fold.rest())
 
 
 def blocks(log: BinaryIO, start: int, end: int) -> Iterator[tuple[int, bytes]]:
@@ -193,16 +207,29 @@ def blocks(log: BinaryIO, start: int, end: int) -> Iterator[tuple[int, bytes]]:
         yield start, rest
 
 
-def matching(block: bytes, at: int, asked: dict[str, Any]) -> list[Line]:
-    lines = grepped(block, at, asked["grep"]) if asked.get("grep") else split(block, at)
+def matching(log: BinaryIO, asked: dict[str, Any], start: int, end: int) -> Iterator[list[Line]]:
+    """grep finds the lines of a rank, too, because Python needs ten times as long for each line."""
+    first, *more = [*expressions(asked), ""]
+    if not first:
+        yield from (split(block, at) for at, block in blocks(log, start, end))
+        return
+    begin = re.compile(os.fsencode(more[0]))
+    for line in grepped(log, first, start, end):
+        if begin.match(line[1]):
+            yield [line]
+
+
+def expressions(asked: dict[str, Any]) -> list[str]:
+    """The second is always that for the beginning of a line."""
     rank, node = asked.get("rank"), asked.get("node")
-    if rank is not None:
-        begin = b"[%s " % os.fsencode(str(rank))
-        lines = [line for line in lines if line[1].startswith(begin)]
-    if node is not None:
-        label = re.compile(rb"\[[^ \]]+ %s\] " % re.escape(os.fsencode(node)))
-        lines = [line for line in lines if label.match(line[1])]
-    return lines
+    found = [asked["grep"]] if asked.get("grep") else []
+    return found if rank is None and node is None else [*found, label(rank, node)]
+
+
+def label(rank: str | int | None, node: str | None) -> str:
+    """An expression for the beginning of a line, `[3 train-1] `. grep and Python understand it alike."""
+    names = ("[^] ]+" if name is None else re.sub(r"([^A-Za-z0-9-])", r"[\1]", str(name)) for name in (rank, node))
+    return r"^\[{} {}\] ".format(*names)
 
 
 def split(block: bytes, at: int) -> list[Line]:
@@ -218,26 +245,42 @@ def split(block: bytes, at: int) -> list[Line]:
 
 def refused(expression: str) -> str:
     """grep's own words about an expression that it does not accept."""
-    done = subprocess.run(_grep(expression), input=b"", capture_output=True, preexec_fn=_limit)
-    return done.stderr.decode(errors="replace").strip() if done.returncode not in (0, 1) else ""
+    with _limited(_grep(expression), GREP_S, subprocess.DEVNULL) as grep:
+        assert grep.stderr
+        said = grep.stderr.read(2000).decode(errors="replace").strip()
+    return said or f"it needs too much memory or time: {expression!r}" if grep.returncode not in (0, 1) else ""
 
 
-def grepped(block: bytes, at: int, expression: str) -> list[Line]:
+def grepped(log: BinaryIO, expression: str, start: int, end: int) -> Iterator[Line]:
     """grep prints the byte of each matching line and a colon before it (--byte-offset)."""
-    try:
-        done = subprocess.run(_grep(expression), input=block, stdout=subprocess.PIPE, timeout=GREP_S, preexec_fn=_limit)
-    except subprocess.TimeoutExpired:
-        sys.exit(
-            f"grep needs more than {GREP_S:.0f} s for {len(block)} bytes of the log with the expression {expression!r}"
-        )
-    if done.returncode not in (0, 1):
-        sys.exit(f"grep ended with {done.returncode} at the expression {expression!r}")
-    found: list[Line] = []
-    for each in done.stdout.split(b"\n")[:-1]:
-        offset, _, line = each.partition(b":")
-        end = int(offset) + len(line) + 1
-        found.append((at + min(end, len(block)), line + b"\n" * (end <= len(block))))
-    return found
+    limit_s = GREP_S + (end - start) // GREP_BYTES_PER_S
+    with open(log.name, "rb") as source:
+        os.lseek(source.fileno(), start, os.SEEK_SET)
+        head = subprocess.Popen(["head", f"--bytes={end - start}"], stdin=source, stdout=subprocess.PIPE)
+    with head, _limited(_grep(expression), limit_s, stdin=head.stdout) as grep:
+        assert head.stdout and grep.stdout
+        head.stdout.close()  # grep alone has it, so that head ends with it
+        try:
+            yield from parsed(grep.stdout, start, end)
+        except GeneratorExit:
+            grep.kill()
+            raise
+    if grep.returncode == -signal.SIGXCPU:
+        sys.exit(f"grep needs more than {limit_s} s of CPU for {end - start} bytes with the expression {expression!r}")
+    if grep.returncode not in (0, 1):
+        sys.exit(f"grep ended with {grep.returncode} at the expression {expression!r}")
+
+
+def parsed(output: IO[bytes], start: int, end: int) -> Iterator[Line]:
+    at, is_whole = start, True
+    for piece in iter(lambda: output.readline(BLOCK_BYTES), b""):
+        if is_whole:
+            offset, _, piece = piece.partition(b":")
+            at = start + int(offset)
+        at, is_whole = at + len(piece), piece.endswith(b"\n")
+        if at > end:  # grep ends a last line that has no end
+            at, piece = end, piece[:-1]
+        yield at, piece
 
 
 def _grep(expression: str) -> list[str]:
@@ -245,17 +288,24 @@ def _grep(expression: str) -> list[str]:
     return ["env", "LC_ALL=C", "grep", "--text", "--byte-offset", "-E", "-e", expression]
 
 
-def _limit() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (GREP_BYTES, GREP_BYTES))
+def _limited(argv: list[str], seconds: int, stdin: Any) -> subprocess.Popen[bytes]:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (GREP_BYTES, GREP_BYTES))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+
+    return subprocess.Popen(argv, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit)
 
 
 class Fold:
     """Replaces a launcher's report about failed ranks by one line, unless all lines are asked for."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
-        chooses = any(asked.get(key) is not None for key in ("rank", "node", "grep"))
-        self._folds = not (asked.get("launcher") or chooses)
+        self._folds = not (asked.get("launcher") or expressions(asked))
         self._held: list[Line] = []
+
+    def passes(self, block: bytes) -> bool:
+        """Whether there is nothing to fold."""
+        return not self._folds or not (self._held or LAUNCHER in block)
 
     def take(self, lines: list[Line]) -> Iterator[Line]:
         if not self._folds:
@@ -306,11 +356,11 @@ def follow(path: str, asked: dict[str, Any], bounds: Bounds) -> None:
             framed(last(log, asked, bounds.start, at))
         while True:
             before = at
-            for begin, block in blocks(log, at, min(bounds.end, os.fstat(log.fileno()).st_size)):
-                whole = block if done or len(block) >= BLOCK_BYTES else block[: block.rfind(b"\n") + 1]
-                if whole:
-                    framed(fold.take(matching(whole, begin, asked)))
-                    at = begin + len(whole)
+            end = min(bounds.end, os.fstat(log.fileno()).st_size)
+            end = end if done else line_begin(log, end, at)
+            for lines in matching(log, asked, at, end) if end > at else ():
+                framed(fold.take(lines))
+            at = max(at, end)
             if at == before:
                 framed(fold.rest())
                 if done:

@@ -117,8 +117,8 @@ def _check(job_id: str, answer: dict[str, str]) -> None:
             f"job {job_id}: {lacks}: an earlier version of GpuCluster submitted it, or it has not started",
             "--since, --until and --run need that; --tail shows its last lines",
         )
-    if lacks := answer.get("lacks"):
-        raise UsageError(f"job {job_id} has no such run: its newest is {lacks}", "run 1 is the first")
+    if "lacks" in answer:
+        raise UsageError(f"job {job_id} has no such run: its newest is {answer['lacks']}", "run 1 is the first")
 
 
 def split(pieces: Iterator[bytes]) -> Iterator[str]:
