@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -13,6 +15,7 @@ from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.job_id import job_id as job_number
 from gpucluster.cli.frame.moment import moment
+from gpucluster.errors import UsageError
 from gpucluster.following import jobs, logs
 from gpucluster.following.logs import Selection
 from gpucluster.following.patience import Patience
@@ -43,20 +46,40 @@ def _rank(value: str) -> str:
     "--run", metavar="N", type=click.IntRange(1), help="Only run N of a job that was requeued; 1 is the first."
 )
 @click.option("--all", "launcher", is_flag=True, help="Show all lines of a launcher's report about failed ranks.")
+@click.option("--boot", is_flag=True, help="Show the boot logs of the job's nodes instead; --node chooses one.")
 @click.pass_obj
-def command(context: CliContext, /, job_id: str | None, follow: bool, **selection: Any) -> int:
+def command(context: CliContext, /, job_id: str | None, follow: bool, boot: bool, **selection: Any) -> int:
     """Show the log of the job JOB_ID, or of the newest job. Each line names the rank and the node that wrote it.
 
     The head node chooses the lines, and only those travel. With --follow the exit code is 4 if the job failed.
     Otherwise it is 0, also after Ctrl-C.
     """
     asked = Selection(**selection)
+    if boot:
+        if follow or asked != Selection(node=asked.node):
+            raise UsageError("--boot takes no other option than --node", "pipe it into grep or tail")
+        return _boot(context, job_id, asked.node)
     if follow:
         return _follow(context, job_id, asked)
     with head(context) as remote:
-        found = logs.lines(remote, _known(remote, job_id), asked)
-        while several := list(islice(found, _AT_ONCE)):
-            click.echo("\n".join(several), file=screen.of_logs())
+        _print(logs.lines(remote, _known(remote, job_id), asked))
+    return 0
+
+
+def _print(lines: Iterator[str]) -> None:
+    while several := list(islice(lines, _AT_ONCE)):
+        click.echo("\n".join(several), file=screen.of_logs())
+
+
+def _boot(context: CliContext, job_id: str | None, node: str | None) -> int:
+    from gpucluster.cluster import aws, boot_logs
+    from gpucluster.following import boot
+
+    config = context.load()
+    cloud = aws.connect(config, context.config_path)
+    with head(context, config) as remote:
+        kept = partial(boot_logs.kept, cloud)
+        _print(boot.lines(remote, _known(remote, job_id), node, kept))
     return 0
 
 
