@@ -9,9 +9,32 @@ import re
 import time
 from typing import NamedTuple
 
+ENDED = b" exited with code "
+"""In the line that a failed rank prints, after its label."""
+_WAITED = re.compile(
+    r"Watchdog caught collective operation timeout|Timed out waiting \d+ms for (recv|send)|Some NCCL operations have"
+    r"|Timed out after \d+ seconds waiting for clients|client socket has timed out|RendezvousTimeoutError"
+    r"|wait timeout after"
+)
+"""A rank that waited in vain for another one: c10d's TCPStore.cpp and socket.cpp, ProcessGroupNCCL.cpp, and gloo's
+unbound_buffer.cc."""
 _BECAUSE_OF_A_PEER = re.compile(
     "connection (closed|reset|refused)|broken pipe|peer|horovodinternalerror|nccl|gloo|socket", re.IGNORECASE
 )
+_BY_ITSELF = re.compile(
+    r"^(out of (memory|the node's memory)|killed by SIG(KILL|SEGV|BUS|ILL|FPE)\b)"
+    r"|out of memory|/dev/shm|<?/torch_|Duplicate GPU|using the same GPU|Mismatched NCCL version"
+    r"|no socket interface found|CUDA error|uncorrectable ECC|illegal memory access|No space left on device"
+    r"|EADDRINUSE|ddress already in use"
+)
+"""Errors that name a library, or a file of it, and concern only this rank."""
+_TYPED = re.compile(r"(?:\w+\.)*(\w+(?:Error|Exception|Interrupt|Exit))\b")
+_RAISED_BY_LIBRARIES = re.compile(
+    r"RuntimeError|OSError|IOError|Dist\w*Error|Connection\w*Error|BrokenPipeError|\w*Timeout\w*Error|TimeoutError"
+    r"|HorovodInternalError|UnavailableError|AbortedError|InternalError|UnknownError|MXNetError|CancelledError"
+    r"|DeadlineExceededError|Exception|EOFError"
+)
+"""Kinds of errors in which a rank reports another one's end. A KeyError about 'nccl' is none."""
 
 
 class Failure(NamedTuple):
@@ -29,8 +52,19 @@ class Failure(NamedTuple):
 
     @property
     def because_of_a_peer(self) -> bool:
-        """A rank that lost its peer usually fails because the peer failed, and may report it first."""
+        """A rank that lost its peer usually fails because the peer failed, and may report it first. So does one that
+        waited for it, and one that was asked to end."""
+        if waited(self.reason) or self.reason.startswith("killed by SIGTERM"):
+            return True
+        typed = _TYPED.match(self.reason)
+        if _BY_ITSELF.search(self.reason) or (typed and not _RAISED_BY_LIBRARIES.fullmatch(typed[1])):
+            return False
         return bool(_BECAUSE_OF_A_PEER.search(self.reason))
+
+
+def waited(reason: str) -> bool:
+    """Whether this rank waited for another one that did not come."""
+    return bool(_WAITED.search(reason))
 
 
 def folder(name: str) -> str:

@@ -2,22 +2,33 @@
 
 Before, each rank's Python prints where it stands: faulthandler does so at SIGABRT, from C, even while the program waits
 in a library. The job has failed and does not run again: a program whose ranks wait for each other would hang again.
+
+The same happens when a rank ends because it has waited in vain for another one: the rank that did not come is the
+cause, not the one that reports it. `ranks/rank.py` stays for a moment, so that the launcher does not end the others.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Tuple
+from typing import Any
 
-from gpucluster_job import ourselves
+from gpucluster_job import failures, ourselves
+from gpucluster_job.failures import Failure
+from gpucluster_job.hangs import flight, standing, watchdog
+from gpucluster_job.hangs.missing import Missing
+from gpucluster_job.hangs.standing import Frame
+from gpucluster_job.hangs.watchdog import Watchdog
 from gpucluster_job.log import say
 from gpucluster_job.runner import Tick
 from gpucluster_job.settings import Settings
 
+ABORTED = 128 + signal.SIGABRT
 TOGETHER_S = 5.0
 """By then the step that makes ranks print where they stand has started on every node. The first rank that ends makes
 its launcher end the others, so all must print at the same moment."""
@@ -29,8 +40,7 @@ _STACK = re.compile(rb"Current thread 0x[0-9a-f]+( \[.*\])? \(most recent call f
 """Python 3.14 adds the thread's name (python/cpython#132016)."""
 _FRAME = re.compile(rb' +File "(.*)", line ([0-9]+) in (.*)$')
 _LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3[^/]*/|^<")
-Frame = Tuple[str, str, str]
-"""File, line, function."""
+_ENDED = re.compile(rb"\[([^ ]+) [^]]+\] exited with code \d+: (.*)", re.DOTALL)
 
 
 class Hang:
@@ -41,24 +51,77 @@ class Hang:
         self._settings, self._on_each_node, self._end_ranks = settings, on_each_node, end_ranks
         self._limit_s = settings.hang_timeout_s
         self._heard_at, self._last = 0.0, b""
-        self._stacks = Stacks()
-        self._said = ""
+        self._stacks, self._watchdog = Stacks(), Watchdog()
+        self._said = self._flights = ""
+        self._gave_up: list[str] = []
+        """The labels of ranks that have ended because they had waited in vain."""
+        self.asked_at = 0.0
+        """When a rank had waited in vain, and the others were asked where they stand."""
 
     def watch(self) -> Tick | None:
         self._heard_at = time.time()
         return self._look if self._limit_s else None
 
+    def record(self) -> dict[str, str]:
+        """The variables with which ranks write down their last collectives, and where they stand at SIGABRT."""
+        if self._settings.world_size < 2:
+            return {}
+        self._flights = str(self._settings.folder / "flights" / f"run-{time.time_ns()}")
+        with suppress(OSError):  # such as a full /home
+            os.makedirs(self._flights)
+        return {"PYTHONFAULTHANDLER": "1", **flight.variables(self._flights)}
+
     def hear(self, line: bytes) -> None:
         """A line of a rank, with its label."""
-        if self._said:
+        if watchdog.MARK in line:
+            self._watchdog.hear(line)
+        if self._said or self.asked_at:
             self._stacks.hear(line)
         else:
             self._heard_at, self._last = time.time(), line
+        if failures.ENDED in line[:LONGEST] and (match := _ENDED.match(line)):
+            self._hear_end(match[1].decode(errors="replace"), match[2].decode(errors="replace"))
+
+    def _hear_end(self, label: str, why: str) -> None:
+        if not failures.waited(why) or "MIN_NODES" in os.environ:
+            return
+        self._gave_up.append(label)
+        if not (self._said or self.asked_at):
+            self.asked_at = time.time()
+            say("[launcher] a rank has waited in vain: the others print where they stand")
+            self._on_each_node(ourselves.words("stacks", str(time.time() + TOGETHER_S)))
 
     @property
     def reason(self) -> str:
         """Empty unless the job hung."""
-        return "; ".join(filter(None, (self._said, self._stacks.words()))) if self._said else ""
+        return "; ".join(filter(None, (self._said, self.blame(), self._stacks.words()))) if self._said else ""
+
+    def missing(self) -> Missing | None:
+        """The ranks that did not come, if that can be told. How far they had come says more than where they stand: two
+        ranks may wait in different collectives."""
+        recorded = flight.missing(self._flights) if self._flights else None
+        return recorded or self._watchdog.missing() or standing.missing(self._stacks.frames, self._gave_up)
+
+    def own(self, failed: list[Failure]) -> list[Failure]:
+        """Without the ranks that ended because they were asked where they stand."""
+        asked = [each for each in failed if self.asked_at and each.code == ABORTED and each.at > self.asked_at]
+        return [each for each in failed if each not in asked] or failed
+
+    def blame(self) -> str:
+        """Which ranks did not come; empty if that cannot be told."""
+        found = self.missing()
+        if not found:
+            return ""
+        missing, waited = who(found.labels), who(found.waited)
+        at = self._stacks.words(found.labels) if not self._said else ""
+        stood = f"; {at}" if at else ""
+        return f"{missing} did not come to {found.what}, in which {waited} waited{stood}"
+
+    def result(self) -> dict[str, list[object]]:
+        """For result.json."""
+        found = self.missing() if self._said or self.asked_at else None
+        labels = sorted(found.labels, key=lambda each: each.zfill(9)) if found else []
+        return {"missing_ranks": [int(each) if each.isdigit() else each for each in labels]} if labels else {}
 
     def _look(self) -> float | None:
         if self._said:
@@ -91,7 +154,8 @@ class Stacks:
     signal, normally the main thread."""
 
     def __init__(self) -> None:
-        self._frames: dict[str, list[Frame]] = {}
+        self.frames: dict[str, list[Frame]] = {}
+        """By label, the innermost first."""
         self._inside: set[str] = set()
 
     def hear(self, line: bytes) -> None:
@@ -101,18 +165,18 @@ class Stacks:
         label, text = match[1].decode(errors="replace"), match[3]
         if _STACK.match(text):
             self._inside.add(label)
-            self._frames[label] = []
+            self.frames[label] = []
         elif label in self._inside and (frame := _FRAME.match(text)):
             file, number, function = (each.decode(errors="replace") for each in frame.groups())
-            self._frames[label].append((file, number, function))
+            self.frames[label].append((file, number, function))
         else:
             self._inside.discard(label)
 
-    def words(self) -> str:
-        """Each place once, with its ranks. Empty if no rank has said where it stands."""
+    def words(self, labels: Iterable[str] | None = None) -> str:
+        """Each place once, with its ranks. Empty if no rank has said where it stands. `labels`: only of these."""
         places: dict[str, list[str]] = {}
-        for label, frames in self._frames.items():
-            if frames:
+        for label, frames in self.frames.items():
+            if frames and (labels is None or label in labels):
                 places.setdefault(place(frames), []).append(label)
         return "; ".join(f"{who(labels)} in {where}" for where, labels in places.items())
 

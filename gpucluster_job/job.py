@@ -149,6 +149,7 @@ class Job:
         self._failures = failures.folder(f"run-{self._settings.runs_before}")
         os.environ["GPUCLUSTER_FAILURES"] = self._failures
         self._feeds = os.environ["GPUCLUSTER_FEEDS"] = feeds.folder(self._settings.folder, self._settings.runs_before)
+        os.environ.update(self._hang.record())
         argv = launch.argv(self._line, self._command)
         limit = self._run.watch_limit(self._end_ranks)
         tick = ticks(self._watch_nccl if self._preflight.nccl else None, limit, self._hang.watch())
@@ -207,6 +208,7 @@ class Job:
             self._explain()
         more = {**self._metrics.result(stopped=stopped), **found, **self._servers.result()}
         more.update(feeds.result(self._feeds, self._settings.world_size))
+        more.update(self._hang.result())
         if pending := self._run.pending():
             self._write({**more, **pending})
         more.update(self._run.finish(self._ending))
@@ -251,7 +253,12 @@ class Job:
         elif self._hang.reason:
             ending.reason = self._hang.reason
         elif not ending.reason and failed:
-            first = failed[0]
+            first = self._hang.own(failed)[0]
+            blame = self._hang.blame() if failures.waited(first.reason) else ""
+            if blame:
+                ending.code, ending.reason = first.code, f"{blame}; {first.who} on {first.node} says: {first.reason}"
+                say(f"error: {ending.reason}")
+                return
             ending.code, ending.label, ending.node = first.code, first.label, first.node
             ending.reason = first.reason + self._left_early()
             say(f"error: {first.who} on {first.node} exited with code {first.code}: {ending.reason}")

@@ -49,12 +49,45 @@ def out_of_memory_kills() -> int:
     return 0
 
 
+def limit_hits() -> int:
+    """How often this job was at its own limit of memory when the kernel looked for a process to kill. 0 without
+    cgroup v2, or if Slurm sets no limit (ConstrainRAMSpace in cgroup.conf)."""
+    return max((_events(group).get("oom", 0) for group in _groups()), default=0)
+
+
+def limit() -> str:
+    """The job's limit of memory on this node, such as `8.0 GiB`; empty if it has none."""
+    found = []
+    for group in _groups():
+        with suppress(OSError, ValueError), open(f"{_GROUPS}{group}/memory.max", encoding="ascii") as file:
+            found.append(int(file.read()))  # "max" without a limit
+    return f"{min(found) / 2**30:.1f} GiB" if found else ""
+
+
+def _groups() -> list[str]:
+    """Those of the step and of the job, which Slurm limits both."""
+    group = _own_group()
+    job, _, step = group.rpartition("/step_")
+    return [group, *([job] if job and "/" not in step else [])] if group else []
+
+
+def _events(group: str) -> dict[str, int]:
+    try:
+        with open(f"{_GROUPS}{group}/memory.events", encoding="ascii") as file:
+            return {name: int(count) for name, count in (line.split() for line in file)}
+    except (OSError, ValueError):
+        return {}
+
+
 def _events_file() -> str:
-    """Reads the step's control group; our own, if Slurm did not start us in one."""
+    return f"{_GROUPS}{_own_group()}/memory.events"
+
+
+def _own_group() -> str:
+    """The step's control group; our own, if Slurm did not start us in one."""
     try:
         with open(_OWN_GROUPS, encoding="utf-8") as file:
             found = _STEP.search(file.read())
     except OSError:
         found = None
-    group = found[1] if found else ""
-    return f"{_GROUPS}{group}/memory.events"
+    return found[1] if found else ""

@@ -15,6 +15,9 @@ _FATAL = re.compile(r"Fatal Python error: .*")
 _ABORTED = "Fatal Python error: Aborted"
 """C++ has ended the program, and has said why before."""
 _WHAT = re.compile(r" *what\(\): +(.*)")
+_NCCLS = re.compile(r".*\bNCCL error in: ")
+_DETAIL = "Last error:"
+"""The line before NCCL's own words, in the message of such an error (getNcclErrorDetailStr in torch's NCCLUtils)."""
 
 
 _TRACEBACK = "Traceback (most recent call last):"
@@ -58,7 +61,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.last = self.noise = self.exception = self.handled = self.after = ""
-        self._cause = self._before = ""
+        self._cause = self._before = self.detail = ""
         self._in_traceback = self._is_handled = False
 
     def read(self, line: str) -> None:
@@ -77,12 +80,14 @@ class _Reader:
         self._before = line if line.strip() else self._before
 
     def _read_text(self, line: str) -> None:
+        if self._before.strip() == _DETAIL and _NCCLS.match(self.exception):
+            self.detail = f"; {line.strip()}"
         if self._in_traceback and not line[0].isspace():
             self._in_traceback = False
             if self._is_handled:
                 self.handled, self.after = line, ""
             else:
-                self.exception = line
+                self.exception, self.detail = line, ""
             self.last = line
         elif _NOISE.match(line) or _CHAINED.match(line.encode(errors="replace")):
             self.noise = line
@@ -103,20 +108,26 @@ def last_words(lines: Iterable[str]) -> str:
         if not ignored.has(line.encode(errors="replace")):
             reader.read(line)
     logged = reader.handled and (reader.after or reader.handled)
-    words = reader.exception or logged or reader.last or reader.noise
+    words = (reader.exception + reader.detail) or logged or reader.last or reader.noise
     return words.replace("\t", " ")[:LONGEST]
 
 
-def reason(code: int, lines: Iterable[str], *, short: bool = False) -> str:
+def reason(code: int, lines: Iterable[str], *, short: bool = False, limit: str = "") -> str:
     """`code` as a shell gives it: 128 plus the signal's number for a program, or its own child, that was killed.
-    `short`: the kernel has killed a process of this node because memory ran out."""
+    `short`: the kernel has killed a process of this node because memory ran out. `limit`: the job's own, if it did so
+    because of that, such as `8.0 GiB`."""
     words = last_words(lines)
     name = signal_name(code - 128)
     if name:
-        killed = "out of memory: the kernel killed it" if short and name == "SIGKILL" else f"killed by {name}"
+        at_limit = f" at the job's limit of {limit} on this node" if limit else ""
+        killed = (
+            f"out of memory: the kernel killed it{at_limit}" if short and name == "SIGKILL" else f"killed by {name}"
+        )
         words = killed + (f", last line: {words}" if words else "")
     elif short:
-        words = f"{words or 'it printed nothing'} (memory ran out: the kernel killed a process on this node)"
+        which = f"the job's limit of {limit} on this node was reached" if limit else "memory ran out"
+        killed = "killed a process of it" if limit else "killed a process on this node"
+        words = f"{words or 'it printed nothing'} ({which}: the kernel {killed})"
     return words or "it printed nothing"
 
 

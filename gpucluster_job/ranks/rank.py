@@ -6,14 +6,18 @@ usage: rank COMMAND..., or mpi-rank COMMAND...
 from __future__ import annotations
 
 import os
+import signal
 import time
 from contextlib import suppress
 
-from gpucluster_job.failures import Failure, record
+from gpucluster_job.failures import Failure, record, waited
 from gpucluster_job.ranks.identity import Identity, Refused, identify, prepare, this_node
-from gpucluster_job.ranks.kernel import end_with_parent, out_of_memory_kills
+from gpucluster_job.ranks.kernel import end_with_parent, limit, limit_hits, out_of_memory_kills
 from gpucluster_job.ranks.last_words import reason
 from gpucluster_job.ranks.program import Program
+
+HELD_S = 15.0
+"""The job asks the others to do so 5 s after it has heard of this rank (hang.py: TOGETHER_S)."""
 
 
 def main(words: list[str]) -> int:
@@ -30,18 +34,28 @@ def run(identity: Identity, command: list[str], *, leashed: bool = False) -> int
         environment = prepare(identity)
     except Refused as refusal:
         return failed(identity, 1, str(refusal))
-    kills = out_of_memory_kills()
+    kills, hits = out_of_memory_kills(), limit_hits()
     program = Program(command, environment, f"[{identity.label} {identity.node}] ")
     code = program.run(leashed=leashed)
     if program.let_go:
         return 0
     if code and not program.stopped:
         short = out_of_memory_kills() > kills
-        failed(identity, code, reason(code, program.last_lines(), short=short), program.ended_at)
+        own = limit() if short and limit_hits() > hits else ""
+        why = reason(code, program.last_lines(), short=short, limit=own)
+        failed(identity, code, why, program.ended_at)
+        if waited(why) and "MIN_NODES" not in os.environ:
+            _stay()
     elif not code and "MIN_NODES" in os.environ:
         with suppress(OSError):  # the others may wait for it, and Horovod then ends one of them
             record(Failure(program.ended_at, 0, identity.label, identity.node, ""))
     return code
+
+
+def _stay() -> None:
+    """The launcher ends the other ranks when this process ends, and they have still to say where they stand."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    time.sleep(HELD_S)
 
 
 def failed(identity: Identity, code: int, why: str, at: float = 0.0) -> int:

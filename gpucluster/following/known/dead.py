@@ -11,7 +11,7 @@ MEMORY = (
         "job-memory",
         "dead",
         "rank",
-        r"the kernel killed it at the job's limit of (?P<limit>[\d.]+ GiB)"
+        r"at the job's limit of [\d.]+ GiB on this node|the job's limit of [\d.]+ GiB on this node was reached"
         r"|oom-kill:constraint=CONSTRAINT_MEMCG,.*oom_memcg=/\S*/job_\d+\b.*,task=(?P<task>[^,]+),"
         r"|Detected \d+ oom[_-]kill events?(\(s\))? in (StepId=|step )",
         "the job used more memory than it asked for on this node, and the kernel killed a process of it",
@@ -22,8 +22,8 @@ MEMORY = (
         "node-memory",
         "dead",
         "rank",
-        r"the kernel killed it because the node's memory ran out|oom-kill:constraint=CONSTRAINT_NONE,.*global_oom,"
-        r"|^out of memory: the kernel killed it|\(memory ran out: the kernel killed a process on this node\)",
+        r"^out of memory: the kernel killed it(?! at the job's)|\(memory ran out: the kernel killed a process on this"
+        r"|oom-kill:constraint=CONSTRAINT_NONE,.*global_oom,",
         "the node's memory ran out, and the kernel killed a process of the job",
         "lower `num_workers`, `prefetch_factor` and what each rank keeps in memory, or take a larger instance type",
         "kernel: mm/oom_kill.c (dump_oom_summary)",

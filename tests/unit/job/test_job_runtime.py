@@ -76,6 +76,24 @@ def test_why_a_program_ended_on_a_node_whose_memory_ran_out(code: int, lines: li
     assert reason(code, lines, short=True) == why
 
 
+def test_the_jobs_own_limit_of_memory_is_named() -> None:
+    said = reason(137, ["step 7"], short=True, limit="8.0 GiB")
+    assert said == "out of memory: the kernel killed it at the job's limit of 8.0 GiB on this node, last line: step 7"
+    said = reason(1, ["RuntimeError: x"], short=True, limit="8.0 GiB")
+    assert said == (
+        "RuntimeError: x (the job's limit of 8.0 GiB on this node was reached: the kernel killed a process of it)"
+    )
+
+
+def test_nccls_own_words_are_kept() -> None:
+    """https://github.com/pytorch/torchtitan/issues/1224: the message has several lines."""
+    error = "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, invalid usage, NCCL version 2.26.5"
+    own = "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 6000"
+    lines = ["Traceback (most recent call last):", '  File "x"', error, "ncclInvalidUsage: This usually", "Last error:"]
+    assert last_words([f"[rank2]: {line}" for line in [*lines, own]]) == f"{error}; {own}"
+    assert last_words([*lines[:2], "ValueError: x", "Last error:", own]) == "ValueError: x"
+
+
 def test_a_reason_is_one_line_of_bounded_length() -> None:
     assert last_words(["a\tb" + "x" * 2000]) == "a b" + "x" * 997
 

@@ -52,3 +52,24 @@ def test_without_cgroup_v2_the_machine_counts(node: Path, own: str | None) -> No
 
 def test_this_machines_files_can_be_read() -> None:
     assert kernel.out_of_memory_kills() >= 0
+
+
+def limited(node: Path, group: str, limit: str, hits: int) -> None:
+    folder = node / f"groups{group}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "memory.max").write_text(f"{limit}\n")
+    (folder / "memory.events").write_text(f"low 0\nhigh 0\nmax 9\noom {hits}\noom_kill 0\noom_group_kill 0\n")
+
+
+def test_a_jobs_own_limit_is_told_from_a_node_without_memory(node: Path) -> None:
+    """With ConstrainRAMSpace, Slurm limits the job and each of its steps (cgroup_v2.c)."""
+    (node / "own").write_text(f"0::{SCOPE}/job_12/step_0/user/task_0\n")
+    limited(node, f"{SCOPE}/job_12/step_0", "max", 0)
+    limited(node, f"{SCOPE}/job_13", "1", 7)
+    assert (kernel.limit_hits(), kernel.limit()) == (0, "")
+    limited(node, f"{SCOPE}/job_12", str(8 * 2**30), 1)
+    assert (kernel.limit_hits(), kernel.limit()) == (1, "8.0 GiB")
+
+
+def test_without_control_groups_there_is_no_limit(node: Path) -> None:
+    assert (kernel.limit_hits(), kernel.limit()) == (0, "")
