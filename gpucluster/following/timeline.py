@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
+from math import isfinite
 from typing import Any
 
 from gpucluster.following import lives
@@ -15,7 +16,7 @@ from gpucluster.following.lives import Life, Run
 from gpucluster.head.remote import Remote
 
 SHORTEST_S = 0.5
-"""Shorter phases of the job's own programs are left out."""
+"""Shorter spans are left out."""
 PHASES = {
     "start": "the job's programs start",
     "preflight": "its nodes are checked",
@@ -50,13 +51,13 @@ def spans(found: lives.Records) -> list[Span]:
         parts.setdefault(run.submitted, []).append(run)
     phases = list(_phases(found.own))
     runs = [_whole(parts[submitted]) for submitted in sorted(parts)]
-    ends = [run.submitted for run in runs[1:]] + [float("inf")]
+    ends = [*(run.submitted for run in runs), float("inf")][1:]
     by_run = [
         span
         for run, until in zip(runs, ends, strict=True)
         for span in _of_run(run, found.lives, [each for each in phases if run.submitted <= each.start_s < until])
     ]
-    return by_run or phases
+    return [each for each in by_run or phases if each.end_s is None or each.end_s - each.start_s >= SHORTEST_S]
 
 
 def _whole(parts: Sequence[Run]) -> Run:
@@ -77,11 +78,11 @@ def _of_run(run: Run, instances: Sequence[Life], phases: Sequence[Span]) -> Iter
     """Slurm sets a job's start anew when nodes that were powered off have joined, so boots are before it
     (job_mgr.c: job_config_fini)."""
     until = run.started or run.ended
+    eligible = max(run.submitted, run.eligible or run.submitted)
     launched = [
-        each for each in instances if each.node in run.nodes and run.submitted <= each.launched <= (until or each.seen)
+        each for each in instances if each.node in run.nodes and eligible <= each.launched <= (until or each.seen)
     ]
     boots = min((each.launched for each in launched), default=None)
-    eligible = run.eligible if run.eligible and run.eligible > run.submitted else run.submitted
     if eligible > run.submitted:
         yield Span("waiting", run.submitted, eligible, "it waits for its begin time or for another job")
     queued = boots or until
@@ -106,11 +107,11 @@ def _phases(own: Mapping[str, Any]) -> Iterator[Span]:
     lines = [
         (float(each["time_s"]), str(each["name"]), each.get("run"))
         for each in own.get("phases", ())
-        if isinstance(each.get("time_s"), (int, float)) and each.get("name") in (*PHASES, "end")
+        if isinstance(each.get("time_s"), float) and isfinite(each["time_s"]) and each.get("name") in (*PHASES, "end")
     ]
     lines.sort(key=lambda line: line[0])
     for (begin, name, run), (end, _, next_run) in pairwise(lines):
-        if name in PHASES and end - begin >= SHORTEST_S:
+        if name in PHASES:
             yield Span(name, begin, end if run == next_run else None, PHASES[name])
     if lines and (last := lines[-1])[1] in PHASES:
         yield Span(last[1], last[0], None, PHASES[last[1]])

@@ -132,6 +132,10 @@ def test_a_completed_job_leaves_its_result(run_job, launcher, tmp_path):
     _, result, _, _ = run_job(launcher=launcher, command=("true",))
     assert (tmp_path / "job" / "started").read_text().strip() == result["started_at"]
     assert result.pop("started_at") <= result.pop("ended_at")
+    phases = [json.loads(line) for line in (tmp_path / "job" / "phases.jsonl").read_text().splitlines()]
+    assert [each["name"] for each in phases][-4:] == ["running", "export", "ending", "end"]
+    assert {(each["job"], each["run"]) for each in phases} == {("77", 0)}
+    assert sorted(phases, key=lambda each: each["time_s"]) == phases
     assert result == {
         "job_id": "77",
         "exit_code": 0,
