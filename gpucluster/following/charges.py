@@ -29,7 +29,7 @@ class Charge:
     kind: Kind
     """boot and tail: before and after a job. idle: the cluster's own node without a job. beside: what is no node."""
     node: str
-    """Of `beside`: what it is."""
+    """Or what it is, if it is no node."""
     type: str
     purchase: str
     begin: float
@@ -80,7 +80,7 @@ def of(
 
 
 def beside(usd_an_hour: Mapping[str, float], since_s: float, until_s: float) -> Iterator[Charge]:
-    """Of what the cluster has beside nodes, by name."""
+    """What the cluster has beside nodes, by name."""
     for name, usd in usd_an_hour.items():
         for begin, end in _days(since_s, until_s):
             yield Charge(None, "beside", name, "", "", begin, end, 1.0, usd * (end - begin) / 3600)

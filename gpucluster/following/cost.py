@@ -29,18 +29,18 @@ RECORDS_AFTER_S = 3600.0
 @dataclass(frozen=True)
 class JobCost:
     job_id: str
-    """Of an array: 29, with all its elements."""
+    """An array is one job, 29, with all its elements."""
     name: str
     user: str
     partition: str
     state: str
-    """Of its newest run."""
+    """The state of its newest run."""
     usd: float | None
     """None if the price of one of its nodes is not known."""
     idle_usd: float
-    """Of these: its nodes' boots, and their time without a job after it."""
+    """The part of `usd` for its nodes' boots, and for their time without a job after it."""
     wasted_usd: float
-    """Of these: runs that failed, and the time in which ranks waited for data."""
+    """The part of `usd` for runs that failed, and for the time in which ranks waited for data."""
     saved_usd: float | None
     """By spot capacity. None: nobody records what AWS charges for it."""
     node_hours: float

@@ -52,7 +52,7 @@ class Run:
     ended: float | None
     nodes: tuple[str, ...]
     cpus: int
-    """Of all its nodes together, as `gpus`."""
+    """On all its nodes together, as `gpus`."""
     gpus: int
     name: str = ""
     waits_percent: float = 0.0

@@ -63,7 +63,7 @@ def _made(state: Path) -> float | None:
 
 
 def _lines(state: Path) -> Iterator[dict[str, Any]]:
-    """Of instances that have ended, and of those that run. A line that was cut off is left out."""
+    """Instances that have ended, and those that run. A line that was cut off is left out."""
     for text in _text(state / "nodes.jsonl").splitlines():
         line = _json(text)
         if isinstance(line, dict):

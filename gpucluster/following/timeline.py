@@ -120,7 +120,7 @@ def _phases(own: Mapping[str, Any]) -> Iterator[Span]:
 
 
 def _before_phases(own: Mapping[str, Any]) -> Iterator[Span]:
-    """Of a job that an earlier version submitted."""
+    """A job that an earlier version submitted has only its begin and end."""
     result = own.get("result") or {}
     begin = _time(result.get("started_at") or own.get("started"))
     if begin is not None:

@@ -44,6 +44,7 @@ ELSEWHERE = {
     "train_torch.py",
     "parameters.json",
     "result.json",
+    "nodes-now.json",
     "proof-report.md",
     "setup.sh",
     "spending.json",
