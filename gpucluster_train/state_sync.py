@@ -3,6 +3,7 @@
     restore   fills FOLDER if the copy is newer than this cluster's last state, or FOLDER has lost its files
     clean     deletes the copy
     watch     copies changed files every minute, and a last time when stdin closes
+    watch-events    the same, for TensorBoard's event files outside of a copied state
 
 The prefix contains the files under their own names, and LIST, which names them and is written last. KEPT is a file
 beside FOLDER with the id of the list that this cluster wrote or read last: any other list is another cluster's.
@@ -55,6 +56,11 @@ DISTRIBUTED = ".metadata"
 
 def finished(name: str) -> bool:
     return name == DISTRIBUTED or not (name.startswith(".") or name.endswith(".tmp"))
+
+
+def grows(name: str) -> bool:
+    """TensorBoard's event files: only their ends change, and readers take them as far as they go."""
+    return ".tfevents." in PurePosixPath(name).name
 
 
 def being_written(folder: Path) -> bool:
@@ -240,7 +246,7 @@ class Sync:
         there = entries(self.folder)
         before = time.time_ns() - int(SETTLED_S * 1e9)
         changed = [name for name, each in there.items() if self.copied.get(name) != each]
-        ready = [name for name in changed if last or there[name].changed_ns < before]
+        ready = [name for name in changed if last or grows(name) or there[name].changed_ns < before]
         done = {**self.copied, **{name: there[name] for name in ready if self._copy(name, there[name])}}
         gone = self._gone(there, done, last=last)
         for name in gone:
@@ -274,14 +280,14 @@ class Sync:
         return long_ago and any(each.changed_ns > self.copied[name].changed_ns for each in kept.values())
 
     def _copy(self, name: str, entry: Entry) -> bool:
-        """A file that changes meanwhile is copied again the next time."""
+        """A file that changes meanwhile is copied again the next time; one that grows is in the copy all the same."""
         path = self.folder / name
         if entry.link is None:
             try:
                 self.copy.put(path, name)
             except FileNotFoundError:
                 return False
-        return _entry(path) == entry
+        return grows(name) or _entry(path) == entry
 
 
 def _has_no_place(name: str, others: set[str]) -> bool:
@@ -299,13 +305,31 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def watch(sync: Sync, result: Path) -> None:
-    """Runs until stdin closes, and ignores signals: Slurm signals every process of a job while ranks still write."""
+def ignore_signals() -> None:
+    """Slurm signals every process of a job while ranks still write."""
     import signal
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
+
+
+def filled(folder: Path) -> bool:
+    """Waits for the first file: most jobs write no event files, and need no connection to S3. False if stdin closes
+    before there is one."""
+    over = False
+    while not (found := folder.is_dir() and bool(entries(folder))) and not over:
+        over = bool(select.select([sys.stdin], [], [], EVERY_S)[0])
+    return found
+
+
+WHAT = {"watch": ("state", "the state is"), "watch-events": ("tensorboard", "event files are")}
+"""What is copied, as the log names it."""
+
+
+def watch(sync: Sync, result: Path, verb: str = "watch") -> None:
+    """Runs until stdin closes."""
     warned = last = begun = False
+    label, what = WHAT[verb]
     while not last:
         last = bool(select.select([sys.stdin], [], [], EVERY_S)[0])
         try:
@@ -316,10 +340,10 @@ def watch(sync: Sync, result: Path) -> None:
             said = problem = left_out(sync.folder)
         except (ChannelError, OSError, ValueError) as error:
             problem = str(error)
-            said = f"the state is not copied to S3: {problem}; the job continues, and tries again each minute"
+            said = f"{what} not copied to S3: {problem}; the job continues, and tries again each minute"
         if problem and not warned:
             warned = True
-            say(f"warning: {said}")
+            say(f"warning: {said}", label)
         _write_status(result, sync, problem or None)
 
 
@@ -333,13 +357,17 @@ def _write_status(result: Path, sync: Sync, problem: str | None) -> None:
         say(f"warning: {result} could not be written: {error}")
 
 
-def say(line: str) -> None:
-    print(f"[state] {line}", flush=True)
+def say(line: str, label: str = "state") -> None:
+    print(f"[{label}] {line}", flush=True)
 
 
 def main(arguments: list[str]) -> int:
     folder, uri, kept, result, verb = arguments
     try:
+        if verb in WHAT:
+            ignore_signals()
+        if verb == "watch-events" and not filled(Path(folder)):
+            return 0
         sync = Sync(Path(folder), Copy(uri), Path(kept))
         if verb == "restore":
             if done := sync.restore():
@@ -347,7 +375,7 @@ def main(arguments: list[str]) -> int:
         elif verb == "clean":
             sync.clean()
         else:
-            watch(sync, Path(result))
+            watch(sync, Path(result), verb)
     except (ChannelError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         return 1

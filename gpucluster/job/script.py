@@ -13,7 +13,7 @@ from gpucluster import account, shipped
 from gpucluster.config.models import JOB_CREDENTIALS_URL, PARAMETER_SERVERS
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.hardware import software
-from gpucluster.job import arrays, chain, channels, container, preflight, ram, reserved, slurm_keys, staging
+from gpucluster.job import arrays, chain, channels, container, events, preflight, ram, reserved, slurm_keys, staging
 from gpucluster.job.spec import JobSpec, seconds_of
 from gpucluster.launchers import Launcher, LaunchRequest, choose
 from gpucluster.launchers.launcher import PYTHON
@@ -71,6 +71,8 @@ class SbatchRequest(NamedTuple):
     """The cluster, if we did not build it."""
     cluster: str = ""
     """Its full name."""
+    events: str = ""
+    """Where in S3 TensorBoard's event files are copied to."""
 
     @classmethod
     def from_spec(cls, spec: JobSpec, layout: Layout, folder: str) -> "SbatchRequest":
@@ -97,6 +99,7 @@ class SbatchRequest(NamedTuple):
             no_ram=f"[ram] there is no {in_memory.mount}: {no_memory}" if in_memory and no_memory else "",
             site=layout.site,
             cluster=config.full_name,
+            events=events.place(spec, config, folder),
         )
 
     def real(self, path: str) -> str:

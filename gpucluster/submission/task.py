@@ -28,9 +28,9 @@ def files(
     clean: bool = False,
     joins: bool = False,
 ) -> dict[str, File]:
-    """The files for the job's folder. A job that is no task and is not resubmitted needs none."""
+    """The files for the job's folder. A job that is no task, is not resubmitted, and has no place in S3 needs none."""
     task, spec = Task.of(request.spec), request.spec
-    asked: dict[str, Any] = {}
+    asked: dict[str, Any] = {"events": request.events} if request.events else {}
     if spec.resubmit:
         asked["resubmit_limit"] = spec.resubmit_limit or DEFAULT_RESUBMIT_LIMIT
     if task:

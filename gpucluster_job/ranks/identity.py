@@ -15,6 +15,10 @@ class Refused(RuntimeError):
     """Why a rank does not start its program."""
 
 
+FIRST = ("0", "chief")
+"""Labels of the process that writes event files: several in one folder would be one confused run."""
+
+
 class Identity(NamedTuple):
     label: str
     """The rank's number, or the name of a process that is not a rank."""
@@ -94,6 +98,8 @@ def prepare(identity: Identity) -> dict[str, str]:
     scratch = f"{scratch_folder()}/jobs/{environ.get('SLURM_JOB_ID', 'none')}"
     if os.path.isdir(scratch):
         environ["GPUCLUSTER_SCRATCH"] = scratch
+    if identity.label not in FIRST:
+        environ.pop("GPUCLUSTER_TENSORBOARD", None)
     if identity.is_rank:
         check_world()
     if identity.reads_data and os.path.isdir(f"{ourselves.folder()}/channels"):

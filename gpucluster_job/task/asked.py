@@ -18,6 +18,8 @@ class Asked:
     state: str = ""
     s3: str = ""
     """The prefix that the state is copied to."""
+    events: str = ""
+    """The prefix that TensorBoard's event files are copied to, if the state is not copied to S3."""
     key: str = ""
     """A hash of everything that is compared with the last run."""
     force: bool = False
@@ -43,6 +45,7 @@ class Asked:
             folder=self.folder and f"{self.folder}/{index}",
             state=f"{self.state}/{index}" if own_state else self.folder and f"{self.folder}/{index}/state",
             s3=self.s3 and f"{self.s3}/{index}",
+            events=self.events and f"{self.events}/{index}",
         )
 
     @property

@@ -11,6 +11,7 @@ from gpucluster_job.runner import Runner, Tick
 from gpucluster_job.settings import Settings
 from gpucluster_job.task import runs
 from gpucluster_job.task.asked import Asked
+from gpucluster_job.task.events import Events
 from gpucluster_job.task.limit import Limit
 from gpucluster_job.task.state import State
 
@@ -19,6 +20,7 @@ class Run:
     def __init__(self, runner: Runner, settings: Settings) -> None:
         self._settings, self._asked = settings, Asked.read(settings.folder)
         self._limit, self._state = Limit(settings, self._asked), State(runner, settings, self._asked)
+        self._events = Events(runner, settings, self._asked)
         self.warned = self.goes_on = False
 
     @property
@@ -37,6 +39,7 @@ class Run:
             if said := self._limit.tell_end():
                 say(f"[launcher] {said}")
         self._state.prepare()
+        self._events.prepare()
 
     def watch_limit(self, end_ranks: Callable[[], None]) -> Tick | None:
         return self._limit.watch(end_ranks) if self._asked.resubmit_limit else None
@@ -49,7 +52,8 @@ class Run:
 
     def finish(self, ending: Ending) -> dict[str, object]:
         """The task's fields of the final result.json."""
-        found = self._state.finish(soon=self._limit.reached)
+        self._events.end()
+        found = {**self._state.finish(soon=self._limit.reached), **self._events.finish(soon=self._limit.reached)}
         if self._asked.resubmit_limit and ending.code and self._limit.stopped(ending, warned=self.warned):
             self.goes_on = self._limit.has_more
         return {**found, **self._number()}

@@ -5,30 +5,23 @@ Nothing here ends the job: if the copy fails, the log and result.json report it.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
 from typing import Any
 
-from gpucluster_job import containers, library
+from gpucluster_job import containers
 from gpucluster_job.log import Said, reason, say
 from gpucluster_job.runner import Runner
 from gpucluster_job.settings import GaveUp, Settings
 from gpucluster_job.task.asked import Asked
-
-LAST_COPY_S = 6.0
-"""The limit if Slurm is ending the job, or its time limit is near. Otherwise the last copy has no limit: cancelling the
-job ends it, and result.json is written before."""
-SOON_S = 12.0
-UNFINISHED = "the last copy was not finished"
+from gpucluster_job.task.copying import LAST_COPY_S, SOON_S, UNFINISHED, Copying
 
 
 class State:
     def __init__(self, runner: Runner, settings: Settings, asked: Asked) -> None:
         self._runner, self._settings, self._asked = runner, settings, asked
         self._folder = asked.state_folder
-        self._copying: subprocess.Popen[bytes] | None = None
+        self._copying: Copying | None = None
         self._problem: str | None = None
 
     def prepare(self) -> None:
@@ -49,7 +42,7 @@ class State:
         if found:
             say(f"[state] {self._folder} is as the last run left it")
         if self._asked.s3 and not self._problem:
-            self._watch()
+            self._copying = self._copy.start()
 
     @property
     def _cleaned(self) -> Any:
@@ -79,18 +72,14 @@ class State:
     def _sync(self, verb: str) -> tuple[int, str]:
         """Its exit code, and its last error."""
         said = Said(lambda line: say(line) if line.startswith("[state] ") else None)
-        code = self._runner.phase(self._words(verb), said)
+        code = self._runner.phase(self._copy.words(verb), said)
         errors = [line for line in said.lines if line.strip() and not line.startswith("[state] ")]
         return code, reason(errors[-1]) if errors else f"exit code {code}"
 
-    def _words(self, verb: str) -> list[str]:
+    @property
+    def _copy(self) -> Copying:
         kept = self._folder.with_name(f".{self._folder.name}.copied")
-        result = self._settings.folder / "state.json"
-        return library.words("state_sync", str(self._folder), self._asked.s3, str(kept), str(result), verb)
-
-    def _watch(self) -> None:
-        (self._settings.folder / "state.json").unlink(missing_ok=True)
-        self._copying = subprocess.Popen(self._words("watch"), stdin=subprocess.PIPE)
+        return Copying(self._folder, self._asked.s3, kept, self._settings.folder / "state.json")
 
     def pending(self) -> dict[str, object]:
         """Fields of result.json until the last copy is finished."""
@@ -102,23 +91,6 @@ class State:
             return {}
         report: dict[str, Any] = {"s3": self._asked.s3, "problem": self._problem}
         if self._copying:
-            report.update(self._finished(LAST_COPY_S if self._runner.stopped else SOON_S if soon else None))
+            self._copying.end()
+            report.update(self._copying.finished(LAST_COPY_S if self._runner.stopped else SOON_S if soon else None))
         return {"state": report}
-
-    def _finished(self, limit_s: float | None) -> dict[str, Any]:
-        assert self._copying and self._copying.stdin
-        self._copying.stdin.close()
-        try:
-            self._copying.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            self._copying.kill()
-            say(
-                "[state] warning: the last copy to S3 was not completed in time; the next run on this cluster "
-                "continues from the cluster's own copy"
-            )
-            return {"problem": f"{UNFINISHED} in time"}
-        try:
-            found: dict[str, Any] = json.loads((self._settings.folder / "state.json").read_text(encoding="utf-8"))
-            return found
-        except (OSError, ValueError):
-            return {"problem": f"the program that copies it exited with code {self._copying.returncode}"}

@@ -469,3 +469,43 @@ def test_a_file_whose_name_is_no_key_is_named_and_the_others_are_copied(
     assert capsys.readouterr().out.splitlines() == [f"[state] warning: {problem}"]
     assert keys() == {"a", "z", state_sync.LIST}
     assert run(cluster(tmp_path, "b")).copied.keys() == {"a", "z"}
+
+
+EVENTS = "tensorboard/events.out.tfevents.1764400000.train-1.7.0"
+"""As torch's SummaryWriter names it (torch/utils/tensorboard: EventFileWriter)."""
+
+
+def test_event_files_are_copied_while_they_grow(tmp_path: Path) -> None:
+    sync = cluster(tmp_path, "a")
+    write(sync.folder, EVENTS, "1")
+    write(sync.folder, "checkpoint.pt", "1")
+    assert sync.step(last=False)
+    assert keys() == {EVENTS, LIST}  # the other file may still be written
+    write(sync.folder, EVENTS, "12")
+    assert sync.step(last=False)
+    body = boto3.client("s3").get_object(Bucket="mine", Key=f"states/digits/small/{EVENTS}")["Body"]
+    assert body.read() == b"12"
+
+
+def test_a_file_that_grows_during_its_copy_is_in_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sync = cluster(tmp_path, "a")
+    write(sync.folder, EVENTS, "1")
+    put = sync.copy.put
+
+    def slow(path: Path, name: str) -> None:
+        put(path, name)
+        write(sync.folder, EVENTS, "12")
+
+    monkeypatch.setattr(sync.copy, "put", slow)
+    assert sync.step(last=False)
+    assert list(sync.copy.read_list()[1]) == [EVENTS]
+
+
+def test_without_event_files_there_is_no_connection_to_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_sync, "Copy", None)
+    monkeypatch.setattr(state_sync, "ignore_signals", lambda: None)
+    monkeypatch.setattr(state_sync.select, "select", lambda *asked: ([0], [], []))
+    result = tmp_path / "tensorboard.json"
+    given = [str(tmp_path / "none"), URI, str(tmp_path / "kept"), str(result), "watch-events"]
+    assert state_sync.main(given) == 0
+    assert not result.exists() and not (tmp_path / "none").exists()
