@@ -1,0 +1,1 @@
+"""The page of `gpucluster ui`: what the cluster does now and did before, served to browsers of this machine only."""
