@@ -74,6 +74,8 @@ class Channel:
     world: World = field(default_factory=World)
     node: str = ""
     """The node of this process."""
+    classes: tuple[str, ...] = ()
+    """The names of the labels 0, 1, …; empty if the source's manifest has none."""
 
     def shards(self, epoch: int = 0, *, rank: int | None = None, size: int | None = None) -> list[str]:
         """Paths, or s3 URIs, of this rank's shards in this epoch, in reading order.
@@ -192,6 +194,7 @@ def read(index: Path, world: World, node: str) -> Channel:
         every=tuple(Shard.of(fields) for fields in found["shards"]),
         world=world,
         node=node,
+        classes=tuple(found.get("classes", ())),
     )
 
 

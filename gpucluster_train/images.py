@@ -22,7 +22,7 @@ from torch.nn.functional import interpolate
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from gpucluster_train.channels import ChannelError
-from gpucluster_train.world import workers
+from gpucluster_train.world import check_room, workers
 
 __all__ = [
     "DECODERS",
@@ -260,8 +260,10 @@ def in_one_line(loader: Iterable[Item]) -> Iterator[Item]:
 def loader(samples: Dataset[Any], batch: int, workers: int, training: bool, *, seed: int = 0) -> Batches:
     """Batches of (uint8, N x H x W x 3; int64 labels) of a data set that decodes: `Samples(…, decode=Decode(…))`.
 
-    Its workers live through all epochs: call `samples.set_epoch(n)` before each. Ranks need different seeds.
+    Its workers live through all epochs: call `samples.set_epoch(n)` before each. Ranks need different seeds. Raises
+    ValueError if the workers do not fit into the node's memory.
     """
+    check_room(workers)
     return Batches(
         DataLoader(
             samples, batch, num_workers=workers, pin_memory=torch.cuda.is_available(),

@@ -30,6 +30,7 @@ def index_of(asked: Mapping[str, str], found: Listing, seed: str, nodes: Sequenc
         "seed": seed,
         "nodes": list(nodes),
         "shards": [asdict(shard) for shard in found.shards],
+        "classes": list(found.classes),
         "versions": dict(found.versions) if asked["mode"] == "copy" else {},
     }
 

@@ -40,6 +40,8 @@ class Listing:
     versions: Mapping[str, str]
     notes: tuple[str, ...] = ()
     """Notes for the job's log."""
+    classes: tuple[str, ...] = ()
+    """The names of the labels 0, 1, …; empty if no manifest has them."""
 
 
 class Source(Protocol):
@@ -65,7 +67,7 @@ def listing(uri: str) -> Listing:
     files = source.files()
     by_name = {found.name: found for found in files}
     notes: list[str] = []
-    listed = _manifest(source, by_name, notes)
+    listed, classes = _manifest(source, by_name, notes)
     if listed is None and any(name == UNFINISHED or name.endswith(f"/{UNFINISHED}") for name in by_name):
         raise ChannelError(f"{uri}: is incomplete: run the same `gpucluster data shard` again, which makes the rest")
     if listed is None and (below := _data_sets_below(source, by_name)):
@@ -78,7 +80,7 @@ def listing(uri: str) -> Listing:
         if flaw := name_flaw(f"{source.root}/{name}"):
             raise ChannelError(flaw)
     versions = {name: by_name[name].version for shard in shards for name in (shard.name, *shard.beside)}
-    return Listing(source.root, tuple(shards), versions, tuple(notes))
+    return Listing(source.root, tuple(shards), versions, tuple(notes), classes)
 
 
 def _is_data(name: str) -> bool:
@@ -107,18 +109,21 @@ def _index_of(records: str) -> str:
     return f"{records[: -len(WITH_INDEX[0])]}{INDEX_SUFFIX}"
 
 
-def _manifest(source: Source, by_name: Mapping[str, Found], notes: list[str]) -> list[Shard] | None:
-    """The shards that the manifest lists. A file of this name from another program is ignored."""
+def _manifest(
+    source: Source, by_name: Mapping[str, Found], notes: list[str]
+) -> tuple[list[Shard] | None, tuple[str, ...]]:
+    """The shards that the manifest lists, and its classes. A file of this name from another program is ignored."""
     if MANIFEST not in by_name:
-        return None
-    if (listed := _shards_in(source, MANIFEST)) is None:
+        return None, ()
+    if (found := _of_manifest(source, MANIFEST)) is None:
         notes.append(f"{source.root}/{MANIFEST} is not from `gpucluster data shard`: the number of samples is unknown")
-    return listed
+    return found or (None, ())
 
 
-def _shards_in(source: Source, manifest: str) -> list[Shard] | None:
+def _of_manifest(source: Source, manifest: str) -> tuple[list[Shard], tuple[str, ...]] | None:
     try:
-        return [_shard(each) for each in json.loads(source.text(manifest))["shards"]]
+        found = json.loads(source.text(manifest))
+        return [_shard(each) for each in found["shards"]], tuple(str(each) for each in found.get("classes", ()))
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -126,7 +131,7 @@ def _shards_in(source: Source, manifest: str) -> list[Shard] | None:
 def _data_sets_below(source: Source, names: Iterable[str]) -> list[str]:
     """Folders of splits, as `gpucluster data shard` makes them: read together, train and val would be mixed."""
     manifests = [name for name in sorted(names) if name.endswith(f"/{MANIFEST}") and _is_data(name)]
-    return [name[: -len(f"/{MANIFEST}")] for name in manifests if _shards_in(source, name) is not None]
+    return [name[: -len(f"/{MANIFEST}")] for name in manifests if _of_manifest(source, name) is not None]
 
 
 def _shard(each: Mapping[str, Any]) -> Shard:

@@ -70,10 +70,10 @@ EFFICIENTNET_B0 = Recipe(
     label_smoothing=0.1, ema_decay=0.9999, augment="autoaugment",
 )  # fmt: skip
 
-# NVIDIA's DeepLearningExamples, commit 729963dd, PyTorch/Classification/ConvNets/configs.yml, efficientnet_b4_params_4k:
-# epochs, warm-up, weight decay, mixup, and 0.16 for a global batch of 4096, as 0.005 for 128 in AWS's post on
-# EfficientNet. NVIDIA trains 64 images on a V100 with 32 GB and 128 on an A100. Its epsilon is 0.01, its rate falls as a
-# cosine, and it keeps no moving average; these are as in B0 here.
+# NVIDIA's DeepLearningExamples (commit 729963dd, PyTorch/Classification/ConvNets/configs.yml) has for
+# efficientnet_b4_params_4k these epochs, warm-up, weight decay and mixup, and 0.16 for a global batch of 4096, as 0.005
+# for 128 in AWS's post on EfficientNet. NVIDIA trains 64 images on a V100 with 32 GB and 128 on an A100. Its epsilon is
+# 0.01, its rate falls as a cosine, and it keeps no moving average; these are as in B0 here.
 EFFICIENTNET_B4 = replace(
     EFFICIENTNET_B0, epochs=400, learning_rate=0.005, reference_batch=128, batch_per_rank=64, warmup_epochs=16,
     weight_decay=0.000005, mixup=0.2, image_size=380,
@@ -153,6 +153,8 @@ def options(
     if given.synthetic == "tiny":
         recipe = replace(recipe, **{**TINY, **TINY_OF[given.model]})
     changed = {each.name: getattr(given, each.name) for each in fields(Recipe)}
+    if not (given.data or given.synthetic):
+        changed["classes"] = _classes(parser, given.classes)
     recipe = replace(recipe, **{name: value for name, value in changed.items() if value is not None})
     for name, least in LEAST.items():
         if (value := changed[name] if name in changed else getattr(given, name)) is not None and value < least:
@@ -175,6 +177,27 @@ def has_channels() -> bool:
         return set(CHANNELS) <= set(channels.names())
     except channels.ChannelError:  # not in a job
         return False
+
+
+def _classes(parser: argparse.ArgumentParser, asked: int | None) -> int | None:
+    """As many as the job's channels have by their manifests; `asked` if these name none, or to have more."""
+    try:
+        train, held_out = (channels.channel(name).classes for name in CHANNELS)
+    except (channels.ChannelError, ValueError) as error:
+        parser.error(str(error))
+    if train and held_out and set(train) != set(held_out):
+        other = sorted(set(train) ^ set(held_out))[0]
+        parser.error(f"{other}: only one of the channels train and val has this class: pack both from one folder")
+    found = len(train or held_out)
+    if found and asked is not None and asked < found:
+        parser.error(f"argument --classes: {asked} are too few: the channel train has {found}, so leave it out")
+    return found if asked is None and found else asked
+
+
+def continued(options: Options, epochs: int) -> None:
+    """Says of the first rank that its training began in an earlier run."""
+    if epochs:
+        print(f"continues after epoch {epochs} of {options.checkpoint}", flush=True)
 
 
 def _workers(asked: str) -> int:

@@ -284,12 +284,22 @@ class Training:
         """Epochs done before: 0 without a checkpoint. The first rank reads it and sends it to all, so all go on
         alike."""
         if self.options.checkpoint and self.world.is_first:
-            self.manager().restore_or_initialize()
+            self._restore(self.manager().latest_checkpoint)
         # EfficientNet has constants beside them, in bfloat16 if it computes in it, which Horovod refuses
         state = [*self.net.trainable_variables, *statistics(self.net), *self.optimizer.variables, self.epochs_done]
         state += self.average.statistics if self.average else []
         hvd.broadcast_variables(state, root_rank=0)
         return int(self.epochs_done)
+
+    def _restore(self, path: str | None) -> None:
+        """TensorFlow itself would leave what the checkpoint lacks, such as the moving average, as it is."""
+        if path is None:
+            return
+        try:
+            self.checkpoint.restore(path).expect_partial().assert_existing_objects_matched()
+        except (AssertionError, ValueError, tf.errors.OpError):
+            other = "cannot be read, or is of another model, or of other options such as --classes or --ema-decay"
+            raise SystemExit(f"{path}: the checkpoint {other}: name another folder, or remove this one") from None
 
     def manager(self) -> tf.train.CheckpointManager:
         return tf.train.CheckpointManager(self.checkpoint, self.options.checkpoint, max_to_keep=2)
@@ -313,7 +323,10 @@ def train(options: recipes.Options) -> None:
     training = Training(options, prepare())
     epochs, loss, speed = training.recipe.epochs, 0.0, 0.0
     training.tell(training.introduction())
-    for epoch in range(training.load(), epochs):
+    done = training.load()
+    if training.world.is_first:
+        recipes.continued(options, done)
+    for epoch in range(done, epochs):
         loss, speed, data = training.epoch(epoch)
         recipes.check_loss(loss, epoch + 1)
         training.save(epoch + 1)

@@ -178,6 +178,7 @@ def train(options: recipes.Options) -> None:
     if world.is_first:
         print(f"{world.size} workers, batch {batch.per_rank} on each device, {batch.world} in all, "
               f"peak learning rate {batch.learning_rate:g}, {training.steps} steps an epoch", flush=True)  # fmt: skip
+        recipes.continued(options, training.epochs_done)
     for epoch in range(training.epochs_done, epochs):
         loss, speed, data = training.epoch(epoch)
         recipes.check_loss(loss, epoch + 1)

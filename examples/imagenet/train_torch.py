@@ -148,7 +148,7 @@ class Training:
             )
 
     def _parts(self) -> dict[str, nn.Module | Optimizer]:
-        names = ("net", "optimizer", "scheduler", "scaler", *(["average"] if self.average else []))
+        names = ("net", "optimizer", "scaler", *(["average"] if self.average else []))
         return {name: getattr(self, name) for name in names}
 
     def save(self, epochs_done: int) -> None:
@@ -157,17 +157,24 @@ class Training:
             self.checkpoint.save({"epochs": epochs_done, **states})
 
     def load(self) -> int:
-        """Epochs done before: 0 without a checkpoint. Every rank reads the file, so all go on alike."""
+        """Epochs done before: 0 without a checkpoint. Every rank reads the file, so all go on alike.
+
+        The schedule is that of this run: the earlier one may have had another number of ranks, or another batch.
+        """
         saved = Checkpoint(self.options.checkpoint).load(self.ranks.device)
         if saved is None:
             return 0
         try:
             for name, part in self._parts().items():
                 part.load_state_dict(saved[name])
-            return int(saved["epochs"])
+            done = int(saved["epochs"])
         except (KeyError, TypeError, ValueError, RuntimeError):
             other = "the checkpoint is of another model, or of other options such as --width, --classes or --ema-decay"
             raise SystemExit(f"{self.options.checkpoint}: {other}: name another file, or remove this one") from None
+        self.scheduler.last_epoch = done * self.steps
+        for group, rate in zip(self.optimizer.param_groups, self.scheduler.base_lrs, strict=True):
+            group["lr"] = rate * self.schedule(self.scheduler.last_epoch) / self.schedule.peak
+        return done
 
 
 def _followed(net: nn.Module) -> list[Tensor]:
@@ -209,7 +216,10 @@ def train(ranks: Ranks, options: recipes.Options) -> None:
               f"peak learning rate {batch.learning_rate:g}, {training.steps} steps an epoch", flush=True)  # fmt: skip
         if lost := images.loss(options, ranks.device):
             print(lost, flush=True)
-    for epoch in range(training.load(), epochs):
+    done = training.load()
+    if ranks.world.is_first:
+        recipes.continued(options, done)
+    for epoch in range(done, epochs):
         last = training.epoch(epoch)
         recipes.check_loss(last.loss, epoch + 1)
         training.save(epoch + 1)

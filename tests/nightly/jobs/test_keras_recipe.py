@@ -133,6 +133,15 @@ def test_a_resumed_training_has_the_losses_of_a_whole_one(
     assert done.report["accuracy"] == whole.report["accuracy"]
 
 
+def test_a_checkpoint_that_does_not_fit_is_named_in_one_line(programs: Path, saved: Path, whole: Run) -> None:
+    """TensorFlow itself would validate with the random weights of the start."""
+    words = ("--synthetic", "tiny", "--ema-decay", "0.9", "--checkpoint", saved)
+    done = run(programs, *SMALL, *words, **NO_XLA)
+    assert done.code == 1
+    assert f"{saved}/ckpt-3: the checkpoint cannot be read, or is of another model, or of other options" in done.log
+    assert "Traceback" not in done.log
+
+
 def test_a_broken_image_is_named_in_one_line(programs: Path, job: ImageJob, tmp_path: Path) -> None:
     data = tmp_path / "data"
     for path in sorted(job.pictures.rglob("*.JPEG")):

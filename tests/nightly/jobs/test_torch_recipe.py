@@ -136,9 +136,19 @@ def test_a_broken_picture_is_named_in_one_line(programs: Path, job: ImageJob, tm
     assert "Traceback" not in done.log
 
 
+def test_a_run_with_other_ranks_continues_with_its_own_rate(programs: Path, job: ImageJob, tmp_path: Path) -> None:
+    words = (*SMALL, "--data", job.pictures, "--checkpoint", tmp_path / "at.pt")
+    first = run(programs, "torchrun", *words, "--epochs", "2")
+    assert first.code == 0, first.log
+    again = run(programs, "", *words, "--epochs", "3", "--global-batch", "8")
+    assert f"continues after epoch 2 of {tmp_path}/at.pt" in again.log
+    assert (again.code, len(again.losses)) == (0, 1), again.log
+    assert "next rate 1e-05" in again.log  # the end of the schedule of this run, which has twice as many steps
+
+
 def test_a_label_beyond_the_classes_is_named_in_one_line(programs: Path, job: ImageJob) -> None:
     done = run(programs, "", *SMALL, "--classes", "3", "--epochs", "1", job=job)
-    assert re.search(r"^error: sample \S+: its label is 3; required: from 0 to 2, because", done.log, re.MULTILINE)
+    assert "argument --classes: 3 are too few: the channel train has 4, so leave it out" in done.log
     assert "Traceback" not in done.log
 
 

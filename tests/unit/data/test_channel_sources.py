@@ -180,6 +180,14 @@ def test_a_manifest_that_does_not_fit_is_refused(place, size, name, message):
     assert str(refused.value).startswith(source + message)
 
 
+def test_a_manifest_names_the_classes(place):
+    put, source = place
+    put("a.tar")
+    put("manifest.json", json.dumps({**json.loads(manifest(("a.tar", 1, 7))), "classes": ["cat", "dog"]}).encode())
+    found = index_of({**ASKED, "source": source}, listing(source), "0", ["n"])
+    assert found["classes"] == ["cat", "dog"]
+
+
 def test_a_manifest_of_another_kind_is_ignored(place):
     put, source = place
     put("a.tar")

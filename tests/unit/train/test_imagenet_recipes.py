@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +16,10 @@ from ruamel.yaml import YAML
 from gpucluster.config import loads
 from gpucluster.job import SbatchRequest, load
 from gpucluster.layout import expand
+from gpucluster_train.assignment import Shard
+from gpucluster_train.prepare import index_of
+from gpucluster_train.sources import Listing
+from gpucluster_train.world import check_room
 
 ROOT = Path(__file__).resolve().parents[3]
 RECIPES = ROOT / "examples" / "imagenet"
@@ -79,13 +84,45 @@ def test_images_come_from_one_module(recipes: ModuleType, words: list[str], caps
 def test_images_come_from_the_jobs_channels(
     recipes: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("train", "val"):
-        (tmp_path / "channels" / name).mkdir(parents=True)
-        (tmp_path / "channels" / name / "index.json").write_text("{}")
-    monkeypatch.setenv("GPUCLUSTER_JOB_DIR", str(tmp_path))
+    channels_of(tmp_path, monkeypatch, train=(), val=())
     found = recipes.options(("resnet50",), ["resnet50"])
-    assert (found.data, found.synthetic) == ("", "")
+    assert (found.data, found.synthetic, found.recipe.classes) == ("", "", 1000)
     assert recipes.options(("resnet50",), ["resnet50", "--synthetic", "tiny"]).synthetic == "tiny"
+
+
+def channels_of(folder: Path, monkeypatch: pytest.MonkeyPatch, **classes: tuple[str, ...]) -> None:
+    """A job's channels, as they are listed before the ranks start."""
+    for name, own in classes.items():
+        listed = Listing("/fsx", (Shard("a.tar", 1, 1),), {}, classes=own)
+        asked = {"source": "/fsx", "shard": "none", "mode": "mount", "unpack": "none"}
+        (folder / "channels" / name).mkdir(parents=True)
+        (folder / "channels" / name / "index.json").write_text(json.dumps(index_of(asked, listed, "0", ["n"])))
+    monkeypatch.setenv("GPUCLUSTER_JOB_DIR", str(folder))
+
+
+@pytest.mark.parametrize(("words", "classes"), [([], 3), (["--classes", "3"], 3), (["--classes", "1000"], 1000)])
+def test_the_network_has_the_classes_of_the_channels(
+    recipes: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], classes: int
+) -> None:
+    channels_of(tmp_path, monkeypatch, train=("a", "b", "c"), val=("a", "b", "c"))
+    assert recipes.options(("resnet50",), ["resnet50", *words]).recipe.classes == classes
+
+
+@pytest.mark.parametrize(
+    ("words", "val", "said"),
+    [
+        (["--classes", "2"], ("a", "b", "c"), "argument --classes: 2 are too few: the channel train has 3"),
+        ([], ("a", "b"), "c: only one of the channels train and val has this class: pack both from one folder"),
+    ],
+)
+def test_classes_that_do_not_fit(
+    recipes: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    words: list[str], val: tuple[str, ...], said: str,
+) -> None:  # fmt: skip
+    channels_of(tmp_path, monkeypatch, train=("a", "b", "c"), val=val)
+    with pytest.raises(SystemExit):
+        recipes.options(("resnet50",), ["resnet50", *words])
+    assert said in capsys.readouterr().err
 
 
 def test_workers(recipes: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,9 +132,20 @@ def test_workers(recipes: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: p
     words = ["resnet50", "--data", "/fsx"]
     assert recipes.options(("resnet50",), words).workers == 10
     assert recipes.options(("resnet50",), [*words, "--workers", "3"]).workers == 3
-    with pytest.raises(SystemExit):
-        recipes.options(("resnet50",), [*words, "--workers", "many"])
-    assert "the number of workers is 'many'; allowed: auto, or a whole number from 0 on" in capsys.readouterr().err
+    for flaw in ("many", "100000", "-1"):
+        with pytest.raises(SystemExit):
+            recipes.options(("resnet50",), [*words, "--workers", flaw])
+        said = f"the number of workers is {flaw!r}; allowed: auto, or a whole number from 0 to 192, 16 for each CPU"
+        assert said in capsys.readouterr().err
+
+
+def test_workers_that_do_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "8")
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 16 << 18}.__getitem__)
+    check_room(13)
+    said = "14 workers for each of the node's 8 ranks take at least 16.4 GiB of memory, and it has 16.0 GiB: use at most 13"
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        check_room(14)
 
 
 @pytest.mark.parametrize(
