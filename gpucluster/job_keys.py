@@ -134,8 +134,8 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             "[below](#a-job-that-hangs): `30:00` is 30 minutes", default="none",
             same_run="it ends only a run that does not finish"),
         Key("metrics", form="pairs", metavar="NAME=REGEX",
-            help="Value to put into result.json: a regular expression finds it in the log; repeatable.",
-            meaning="names, each with a regular expression for the log; see [slow.md](slow.md#measuring-jobs)",
+            help="Metric of the job: a regular expression finds its values in the log; repeatable.",
+            meaning="names, each with a regular expression for the log; see [seeing.md](seeing.md#metrics)",
             default="none", same_run="they are read from the log, which the run has"),
     ),
     "Packages and containers": (

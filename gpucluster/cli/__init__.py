@@ -53,6 +53,7 @@ SECTIONS = {
         "submit": "Submit a job, such as a training program on several nodes.",
         "jobs": "List jobs.",
         "logs": "Show a job's log, from all its nodes.",
+        "metrics": "Draw a job's metrics and the load of its nodes, or write them to files.",
         "why": "Explain why a job is pending or slow, or how it ended.",
         "cancel": "Cancel jobs.",
         "results": "Show the results and metrics of a sweep or an array.",
@@ -76,7 +77,7 @@ HIDDEN = ("tunnel",)
 """Programs start these, not people."""
 ROOMS = {
     "reach": frozenset({"cp", "fetch", "forward", "shell", "ssh", "ssh-config", "sync", "tunnel"}),
-    "seeing": frozenset({"top"}),
+    "seeing": frozenset({"metrics", "top"}),
 }
 """The folders of the verbs whose modules are not in this one."""
 

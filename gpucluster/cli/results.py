@@ -17,19 +17,20 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("job_id", type=array_id)
+@click.argument("job_id", required=False, type=array_id)
 @click.option("--json", "form", flag_value="json", help="Print one JSON list to stdout.")
 @click.option("--csv", "form", flag_value="csv", help="Print comma-separated values to stdout.")
 @click.pass_obj
-def command(context: CliContext, job_id: str, form: str | None) -> int:
-    """Show a table of the sweep or array JOB_ID: the values, state and metrics of each element.
+def command(context: CliContext, job_id: str | None, form: str | None) -> int:
+    """Show a table of the sweep or array JOB_ID, or of the newest one: the values, state and metrics of each element.
 
-    `metrics` in job.yaml, or `submit --metrics`, names the values that are read from the log; the last one counts. If
-    an element was run again, the table has its newest run.
+    `metrics` in job.yaml, or `submit --metrics`, names the values that are read from the log, and the program may log
+    others; the last one counts. If an element was run again, the table has its newest run.
     """
-    from gpucluster.following import arrays
+    from gpucluster.following import arrays, jobs
 
     with head(context) as remote:
+        job_id = job_id or jobs.latest(remote, of_arrays=True)
         arrays.require(remote, job_id)
         found = arrays.elements(remote, job_id)
     if form == "json":

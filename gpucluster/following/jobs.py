@@ -23,6 +23,7 @@ from gpucluster.job.chain import Wait, parse_waits
 from gpucluster.job.script import ENVIRONMENTS
 
 POLL_S = 2.0
+NEWEST = 100
 NO_RESULT = "it wrote no result.json; `gpucluster status` shows whether /home is full"
 
 # The first job that failed to build an environment of this job: its last error, or that it failed.
@@ -162,12 +163,16 @@ def run_of(remote: Remote, job_id: str) -> str:
     return remote.run(["cat", f"{folder_of(remote, job_id)}/run.txt"]).stdout.strip()
 
 
-def latest(remote: Remote) -> str:
-    """The id of the newest job. Raises UsageError."""
-    found = past(remote, 1)
-    if not found:
-        raise UsageError("there are no jobs yet", "`gpucluster submit -- python train.py` submits one")
-    return found[-1].job_id
+def latest(remote: Remote, *, of_arrays: bool = False) -> str:
+    """The id of the newest job, which verbs without a job ID mean; `of_arrays`: of the newest sweep or array. Raises
+    UsageError."""
+    found = [each for each in past(remote, NEWEST if of_arrays else 1) if each.elements or not of_arrays]
+    if found:
+        return found[-1].job_id
+    if of_arrays:
+        how = "`gpucluster submit --sweep lr=0.1,0.2 -- python train.py` submits one"
+        raise UsageError(f"none of the {NEWEST} newest jobs is a sweep or an array", how)
+    raise UsageError("there are no jobs yet", "`gpucluster submit -- python train.py` submits one")
 
 
 def result(remote: Remote, job_id: str) -> dict[str, Any] | None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpucluster.errors import RemoteError
-from gpucluster.following import jobs, metric_lines
+from gpucluster.following import jobs, lives, metric_lines, timeline, usage
+from gpucluster.following.usage import Series
 from gpucluster.head import arrays
 from gpucluster.head.remote import Remote
 
@@ -48,3 +49,26 @@ def _files(remote: Remote, job_id: str) -> list[str]:
 
 def _point(time_s: float, step: int | None, value: float | None) -> Point:
     return Point(time_s, step, math.nan if value is None else value)
+
+
+def samples(remote: Remote, job_id: str, names: Sequence[str] = ()) -> list[Series]:
+    """How busy the job's nodes and GPUs were while it ran; `names` of usage.UNITS, by default all. Empty for a job that
+    has not started. Raises usage.Unavailable."""
+    where = _nodes_and_time(remote, job_id)
+    return usage.series(remote, *where, names) if where else []
+
+
+def _nodes_and_time(remote: Remote, job_id: str) -> tuple[list[str], float, float] | None:
+    """From Slurm's accounting; on a cluster without it, from Slurm and from the job's folder."""
+    found = lives.of_job(remote, job_id)
+    runs = [run for run in found.runs if run.started is not None and run.nodes]
+    if runs:
+        nodes = dict.fromkeys(node for run in runs for node in run.nodes)
+        ends = [run.ended or found.now for run in runs]
+        return list(nodes), min(run.started or found.now for run in runs), max(ends)
+    job, result = jobs.find(remote, job_id), jobs.result(remote, job_id) or {}
+    names = lives.expand(job.node_list) if job and job.phase == "running" else result.get("node_list") or ()
+    spans = timeline.spans(found)
+    if not (nodes := dict.fromkeys(map(str, names))) or not spans:
+        return None
+    return list(nodes), spans[0].start_s, spans[-1].end_s or found.now

@@ -22,12 +22,17 @@ def check(path: Path) -> None:
     """Checks the path before hours of runs. Raises UsageError."""
     if path.suffix not in FORMATS:
         raise UsageError(f"--plot {path}: must end with {' or '.join(FORMATS)}, got {path.suffix or 'nothing'}")
+    check_place(path, "--plot")
+
+
+def check_place(path: Path, option: str) -> None:
+    """Raises UsageError."""
     if not path.absolute().parent.is_dir():
-        raise UsageError(f"--plot {path}: no such directory", f"mkdir -p {path.parent}")
+        raise UsageError(f"{option} {path}: no such directory", f"mkdir -p {path.parent}")
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise UsageError("--plot needs matplotlib, which is not installed", shipped.how_to_install("plot")) from None
+        raise UsageError(f"{option} needs matplotlib, which is not installed", shipped.how_to_install("plot")) from None
 
 
 def plot(found: Report, path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from gpucluster.head.arrays import JOB_ID
@@ -19,3 +21,10 @@ def array_id(value: str) -> str:
         wanted = "must be the ID of a sweep or an array such as 12"
         raise click.BadParameter(f"{wanted}, got {value!r}; `gpucluster jobs` lists them")
     return value
+
+
+def job_and_names(words: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
+    """The job ID, if the first word is one, and names, which begin with a letter."""
+    if words and words[0][:1].isdigit():
+        return job_id(words[0]), tuple(words[1:])
+    return None, tuple(words)

@@ -57,7 +57,7 @@ def command(context: CliContext, interval_s: int, once: bool, as_json: bool) -> 
         history = feed.History()
         history.begin(remote, first)
         fed = feed.Feed(ask, first, history, interval_s)
-        console = _console()
+        console = terminal()
         if once or not console.is_terminal or console.is_dumb_terminal:
             _print(console, fed, layout.name)
         else:
@@ -65,7 +65,7 @@ def command(context: CliContext, interval_s: int, once: bool, as_json: bool) -> 
     return 0
 
 
-def _console() -> Console:
+def terminal() -> Console:
     """On the terminal itself: `Screen` would show the codes that move the cursor. `picture` takes care of other
     people's text."""
     from rich.console import Console

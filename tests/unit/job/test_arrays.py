@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from gpucluster import account
+from gpucluster import account, cli
+from gpucluster.cli import results
 from gpucluster.cli.jobs import merged
 from gpucluster.config import loads
 from gpucluster.errors import JobFailedError, JobSpecError, UsageError
@@ -431,6 +433,17 @@ def test_an_element_never_runs_twice_at_once_where_the_home_is_a_link(cluster, m
         again.submit(InProcessRemote(), LAYOUT, "29", (0, 1), {})
     (cluster / "queue").write_text(f"29_1 COMPLETING {cluster}/home/jobs/digits-10/code\n")
     assert again.submit(InProcessRemote(), LAYOUT, "29", (0, 1), {}).job_id == "30"
+
+
+def test_results_without_a_job_are_those_of_the_newest_array(cluster, monkeypatch, capsys):
+    monkeypatch.setattr(results, "head", lambda context: nullcontext(InProcessRemote()))
+    assert cli.main(["results"]) == 2
+    assert "error: none of the 100 newest jobs is a sweep or an array" in capsys.readouterr().err
+    folder = submitted(cluster, sweep={"lr": "0.1,0.2"})
+    ends(folder, "29", e0=0, e1=1)
+    (folder.parent / "by-id" / "30").mkdir()  # a newer job, which is no array
+    assert cli.main(["results"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:3] == ["29_0", "0.1", "completed"]
 
 
 def test_elements_that_slurm_refuses_are_as_before(cluster):
