@@ -137,6 +137,12 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             help="Metric of the job: a regular expression finds its values in the log; repeatable.",
             meaning="names, each with a regular expression for the log; see [seeing.md](seeing.md#metrics)",
             default="none", same_run="they are read from the log, which the run has"),
+        Key("notify", form="list", metavar="email|VARIABLE[:EVENT,...]",
+            help="Tell of the job's start, end, failure and hang: email, or a variable of your shell that has the "
+            "address of a Slack or other webhook; only of some with :failure,hang; repeatable.",
+            meaning="who is told of the job's `start`, `end`, `failure` and `hang`: `email`, or the name of a "
+            "variable of your shell with a webhook's address; `email:failure` is told of failures alone, see "
+            "[seeing.md](seeing.md#notices)", default="nobody", same_run="it is told of the run, whatever it computes"),
     ),
     "Packages and containers": (
         Key("requirements", form="list", metavar="FILE",

@@ -41,6 +41,9 @@ power_programs() {
     put_file /etc/tmpfiles.d/gpucluster-power.conf 0644 root:root <<<'d /run/gpucluster/requests 0730 root slurm'
     put_directory /run/gpucluster/requests 0730 root:slurm
     put_program bin/power-request
+    put_file /etc/tmpfiles.d/gpucluster-mail.conf 0644 root:root <<<'d /run/gpucluster/mail 0730 root slurm'
+    put_directory /run/gpucluster/mail 0730 root:slurm
+    put_program bin/mail-request
     put_program bin/resume
     put_program bin/suspend
     put_program bin/nodes-joined

@@ -8,7 +8,19 @@ from pathlib import Path, PurePosixPath
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
 from gpucluster.hardware import prices, software
-from gpucluster.job import administrator, arrays, chain, channels, container, program, site, slurm_keys, staging, task
+from gpucluster.job import (
+    administrator,
+    arrays,
+    chain,
+    channels,
+    container,
+    notices,
+    program,
+    site,
+    slurm_keys,
+    staging,
+    task,
+)
 from gpucluster.job.spec import JobSpec, Servers
 from gpucluster.launchers import LAUNCHERS, WITH_SERVERS
 from gpucluster.layout import Layout, Partition
@@ -83,6 +95,7 @@ def check(spec: JobSpec, layout: Layout) -> Iterator[Finding]:
     yield from channels.check(spec, config)
     yield from chain.check(spec, config)
     yield from staging.check(spec, config)
+    yield from notices.check(spec, config, foreign=layout.site is not None)
 
 
 def _partition(spec: JobSpec, partition: Partition) -> Findings:

@@ -13,7 +13,19 @@ from gpucluster import account, shipped
 from gpucluster.config.models import JOB_CREDENTIALS_URL, PARAMETER_SERVERS
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.hardware import software
-from gpucluster.job import arrays, chain, channels, container, events, preflight, ram, reserved, slurm_keys, staging
+from gpucluster.job import (
+    arrays,
+    chain,
+    channels,
+    container,
+    events,
+    notices,
+    preflight,
+    ram,
+    reserved,
+    slurm_keys,
+    staging,
+)
 from gpucluster.job.spec import JobSpec, seconds_of
 from gpucluster.launchers import Launcher, LaunchRequest, choose
 from gpucluster.launchers.launcher import PYTHON
@@ -262,6 +274,8 @@ def _options(request: SbatchRequest) -> Iterator[str]:
         yield arrays.option(spec.elements, spec.elements_at_once)
     yield f"--output={request.folder}/{'%a/' if spec.elements else ''}log.txt"
     yield "--open-mode=append"
+    if spec.notify:
+        yield f"--mail-type={notices.MAIL_TYPES}"
     yield from spec.sbatch_args
 
 

@@ -165,6 +165,17 @@ Begin = Annotated[
     _matching(r"[A-Za-z0-9/:+-]+", "a time such as 16:00, 2027-01-20T12:34:00, tomorrow or now+2hours, without spaces"),
 ]
 
+EVENTS = ("start", "end", "failure", "hang")
+_EVENT = "|".join(EVENTS)
+NoticeTarget = Annotated[
+    str,
+    _matching(
+        rf"[A-Za-z_][A-Za-z0-9_]*(:({_EVENT})(,({_EVENT}))*)?",
+        "email, or the name of a variable that has a webhook's address, and perhaps of what it is told, such as "
+        f"email:failure; known: {', '.join(EVENTS)}",
+    ),
+]
+
 ContainerMount = Annotated[
     str, _matching(r"/[^\s:,]*:/[^\s:,]*(:(ro|rw))?", "FROM:TO or FROM:TO:ro with absolute paths, such as /fsx:/fsx")
 ]
@@ -348,6 +359,7 @@ class JobSpec(BaseModel):
     after: Annotated[tuple[After, ...], BeforeValidator(lambda value: _one(_word(value)))] = ()
     exports: tuple[SharedPath, ...] = ()
     metrics: dict[MetricName, Expression] = {}
+    notify: Annotated[tuple[NoticeTarget, ...], BeforeValidator(_one)] = ()
 
     @property
     def elements(self) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpucluster.errors import UsageError
+from gpucluster.hardware import prices
 from gpucluster.job import JobSpec, SbatchRequest, inner_launcher, load, program
 from gpucluster.job.script import folder_name, folder_path
 from gpucluster.layout import Layout
@@ -26,6 +27,8 @@ class Prepared(NamedTuple):
     packages: Packages | None
     inputs: tuple[Input, ...]
     """Local folders that channels name."""
+    usd_per_hour: float | None = None
+    """The list price of its nodes; None: unknown, or of several types."""
 
     @property
     def problem(self) -> UsageError | None:
@@ -70,13 +73,15 @@ class Prepared(NamedTuple):
 
         secrets = self.secrets(environment)
         more = task.files(self.request, self.workdir, self.packages, force=force, clean=clean, joins=joins)
+        more = {**more, **submit.notices_file(self.spec, environment, self.usd_per_hour)}
         return submit.pack(self.request, secrets, self.workdir, self.packages, more)
 
     def packed_without_task(self, environment: Mapping[str, str]) -> bytes:
         """As `packed`, for a job that is no run of its task: it is never skipped, and the task keeps its state."""
         from gpucluster.submission import submit
 
-        return submit.pack(self.request, self.secrets(environment), self.workdir, self.packages)
+        more = submit.notices_file(self.spec, environment, self.usd_per_hour)
+        return submit.pack(self.request, self.secrets(environment), self.workdir, self.packages, more)
 
 
 def prepare(layout: Layout, file: Path | None, flags: Mapping[str, Any]) -> Prepared:
@@ -90,7 +95,14 @@ def of(layout: Layout, spec: JobSpec, file: Path | None, flags: Mapping[str, Any
     request = SbatchRequest.from_spec(spec, layout, layout.real(folder_path(folder_name(spec))))
     workdir = program.workdir(spec, file)
     shared = ["/"] if layout.site else [each.mount for each in layout.config.storage]  # another cluster's are unknown
-    return Prepared(spec, request, workdir, _packages(spec, request, file, workdir, shared), local)
+    packages = _packages(spec, request, file, workdir, shared)
+    return Prepared(spec, request, workdir, packages, local, _usd_per_hour(spec, layout))
+
+
+def _usd_per_hour(spec: JobSpec, layout: Layout) -> float | None:
+    types = layout.partition(spec.partition or "").types
+    usd = prices.usd(types[0].name, layout.config.region) if len(types) == 1 and not spec.elements else None
+    return usd and usd * spec.nodes
 
 
 def _localized(

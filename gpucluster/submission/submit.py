@@ -11,6 +11,7 @@ from pathlib import Path
 from gpucluster.errors import RemoteError, UsageError
 from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
+from gpucluster.job import notices
 from gpucluster.job.chain import Wait, parse_waits
 from gpucluster.job.script import ENVIRONMENTS, SbatchRequest
 from gpucluster.job.spec import JobSpec
@@ -38,6 +39,17 @@ def secret_values(spec: JobSpec, environment: Mapping[str, str]) -> dict[str, st
             f"secrets: {', '.join(missing)} is not set in your environment", f"export {missing[0]}=… and submit again"
         )
     return {name: environment[name] for name in spec.secrets}
+
+
+def notices_file(spec: JobSpec, environment: Mapping[str, str], usd_per_hour: float | None) -> dict[str, File]:
+    """Only the submitter may read it. None with an empty `environment`. Raises UsageError."""
+    if not spec.notify or not environment:
+        return {}
+    try:
+        found = notices.content(spec, environment, usd_per_hour)
+    except ValueError as error:
+        raise UsageError(f"notify: {error}", "export it with the webhook's address, and submit again") from None
+    return {notices.FILE: File(json.dumps(found) + "\n", 0o600)}
 
 
 def folder_files(

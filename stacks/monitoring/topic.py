@@ -11,6 +11,7 @@ from constructs import Construct
 
 from stacks.arns import arn
 from stacks.context import Context
+from stacks.roles import allow
 
 _CLOUDWATCH = "cloudwatch.amazonaws.com"
 
@@ -18,11 +19,12 @@ _CLOUDWATCH = "cloudwatch.amazonaws.com"
 class Topic(Construct):
     def __init__(self, scope: Construct, id_: str, *, context: Context, email: str) -> None:
         super().__init__(scope, id_)
+        self.key = context.key or self._key()
         self.topic = sns.Topic(
             self,
             "Topic",
             display_name=f"GpuCluster {context.config.name}",
-            master_key=context.key or self._key(),
+            master_key=self.key,
             enforce_ssl=True,
         )
         self.topic.add_subscription(subscriptions.EmailSubscription(email))
@@ -35,6 +37,14 @@ class Topic(Construct):
                 conditions=self._our_alarms(),
             )
         )
+
+        self._grant_notices(context)
+
+    def _grant_notices(self, context: Context) -> None:
+        """The head node publishes notices of jobs (bootstrap/gpucluster_node/mail/daemon.py)."""
+        allow(context.head_role, ["sns:Publish"], [self.arn])
+        allow(context.head_role, ["kms:Decrypt", "kms:GenerateDataKey*"], [self.key.key_arn])
+        context.parameters.add("Topic", "topic", {"arn": self.arn})
 
     @property
     def arn(self) -> str:

@@ -16,13 +16,19 @@ from gpucluster.errors import UsageError
 from gpucluster.following import jobs
 
 PARTS = {
-    "all": ("--exclude=/lib/", "--exclude=/bin/", "--exclude=/secrets.sh", "--exclude=/[0-9]*/secrets.sh"),
+    "all": (
+        "--exclude=/lib/",
+        "--exclude=/bin/",
+        "--exclude=/secrets.sh",
+        "--exclude=/[0-9]*/secrets.sh",
+        "--exclude=/notify.json",
+    ),
     "logs": ("--include=/log.txt", "--include=/result.json", "--exclude=*"),
     "output": ("--include=/code/***", "--exclude=*"),
     "state": (),
 }
 """lib and bin: GpuCluster's programs, shipped with every job. code: the ranks' working directory. secrets.sh, also of
-each element: the values of the job's secrets, which are there until it ends."""
+each element, and notify.json: the values of the job's secrets, which are there until it ends."""
 
 WITHOUT_LINKS = ("--no-links", "--info=nonreg0")
 """An element of an array has links to files that all elements share."""
