@@ -8,11 +8,11 @@ never do.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpucluster.following.known.cause import Found, all_of, first
+from gpucluster.following.known.cause import Found, Place, all_of, first
 from gpucluster.following.known.table import CAUSES
 from gpucluster.head.slurm import Job, Node
 
@@ -62,7 +62,7 @@ def dead(ending: Ending, own: Sequence[str]) -> list[Found]:
         own = ()  # the rank printed nothing: these are other ranks' lines
     found = ending_error(reason, [_LABEL.sub("", line, count=1) for line in own if ending.failed_label])
     slurms = () if ending.failed_label else [line for line in own if _NOT_OF_RANKS.match(line)]
-    found = found or _in_lines("launcher", slurms) or _in_lines("rank", slurms)
+    found = found or [*_in_lines("launcher", slurms), *_in_lines("rank", slurms)][:1]
     return [replace(each, where=_who(ending)) for each in found]
 
 
@@ -71,14 +71,14 @@ def ending_error(reason: str, earlier: Sequence[str] = ()) -> list[Found]:
     found = _strongest(all_of(CAUSES, "rank", reason))
     if found and not found[0].cause.reports and found[0].cause.id != "killed":
         return found
-    more = _in_lines("rank", earlier) if _SAYS_NOTHING.match(reason) else []
+    more = [*_in_lines("rank", earlier)] if _SAYS_NOTHING.match(reason) else []
     own = [each for each in more if not each.cause.reports]
-    return own or found or more
+    return own[:1] or found or more[:1]
 
 
-def _in_lines(place: Any, lines: Sequence[str]) -> list[Found]:
-    """The newest line with a cause."""
-    return next((_strongest(found) for line in reversed(lines) if (found := [*all_of(CAUSES, place, line)])), [])
+def _in_lines(place: Place, lines: Sequence[str]) -> Iterator[Found]:
+    """The newest line first."""
+    return (found for line in reversed(lines) for found in _strongest(all_of(CAUSES, place, line)))
 
 
 def _strongest(found: Iterable[Found]) -> list[Found]:
