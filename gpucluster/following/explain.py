@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpucluster.following import causes, data_wait, jobs, logs, ownership, silent, topology, why
+from gpucluster.following import causes, data_wait, jobs, logs, ownership, silent, slowness, topology, usage, why
 from gpucluster.following.jobs import Ending
 from gpucluster.following.known import find
 from gpucluster.following.known.cause import Found
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpucluster.config import ClusterConfig
 
 SHOWN_LINES = 15
+NOTABLE_IDLE_SHARE = 0.3
 READ_LINES = 60
 """Of the rank that failed, as many as its own process keeps (gpucluster_job/ranks/program.py)."""
 
@@ -63,8 +64,10 @@ def _unfinished(remote: Remote, job: Job) -> Explanation:
     lines = [*why.waiting(job, nodes, staging, said)]
     if run := jobs.run_of(remote, job.job_id):
         lines.append(f"this is {run}")
-    found = _waiting(remote, job, nodes, said)
-    return _made(job.job_id, "hung" if quiet else _state(job), lines, found)
+    slow = slowness.of(remote, job, jobs.folder_of(remote, job.job_id))
+    found = [*_waiting(remote, job, nodes, said), *slow.found]
+    state = "hung" if quiet else "slow" if slow.found else _state(job)
+    return _made(job.job_id, state, [*lines, *slow.lacks], found)
 
 
 def _waiting(remote: Remote, job: Job, nodes: Sequence[Node] = (), said: Sequence[str] = ()) -> list[Found]:
@@ -75,10 +78,16 @@ def _waiting(remote: Remote, job: Job, nodes: Sequence[Node] = (), said: Sequenc
 
 def _ended(remote: Remote, job_id: str, ending: Ending) -> Explanation:
     own = logs.last_lines(remote, job_id, ending, READ_LINES) if ending.failed else []
-    lines = [*why.ended(job_id, ending, own[-SHOWN_LINES:])]
+    lines = [*why.ended(job_id, ending, own[-SHOWN_LINES:]), *_idle(remote, job_id)]
     found = find.dead(ending, own) if ending.failed else []
     state = "completed" if not ending.failed else "hung" if _hung(found) else "dead"
     return _made(job_id, "cancelled" if slurm.base_state(ending.state) == "CANCELLED" else state, lines, found)
+
+
+def _idle(remote: Remote, job_id: str) -> list[str]:
+    """Worth a look even if the job succeeded: an idle GPU costs as much as a busy one."""
+    share = (usage.summary(remote, job_id) or {}).get("idle_share")
+    return [f"its GPUs did nothing for {share:.0%} of its time"] if share and share >= NOTABLE_IDLE_SHARE else []
 
 
 def _hung(found: Iterable[Found]) -> bool:

@@ -26,6 +26,8 @@ UNITS = {
     "efa_gib_s": "GiB/s",
     "disk_read_gib_s": "GiB/s",
     "disk_write_gib_s": "GiB/s",
+    "io_wait_percent": "%",
+    "efa_retransmits_s": "/s",
 }
 """The name of each series, and its unit."""
 
@@ -58,6 +60,10 @@ _QUERIES = {
     f"{_GIB}",
     "disk_read_gib_s": f"sum by (instance) (rate(node_disk_read_bytes_total{{%(nodes)s}}[%(rate)s])) / {_GIB}",
     "disk_write_gib_s": f"sum by (instance) (rate(node_disk_written_bytes_total{{%(nodes)s}}[%(rate)s])) / {_GIB}",
+    "io_wait_percent": '100 * sum by (instance) (rate(gpucluster_cpu_seconds_total{%(nodes)s,mode="iowait"}[%(rate)s]))'
+    " / sum by (instance) (rate(gpucluster_cpu_seconds_total{%(nodes)s}[%(rate)s]))",
+    "efa_retransmits_s": "sum by (instance) (rate(gpucluster_efa_total{%(nodes)s,"
+    'counter=~"retrans_pkts|rx_drops|impaired_remote_conn_events"}[%(rate)s]))',
 }
 _NOW = (
     '{__name__=~"gpucluster_gpu_(util_percent|memory_used_bytes|memory_bytes|power_watts|temperature_celsius|slowed)'
