@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gpucluster.errors import RemoteError, UsageError
 from gpucluster.following.arrays import Element, failed
 from gpucluster.following.jobs import real_folder
+from gpucluster.following.known import find
 from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
 from gpucluster.job import SbatchRequest, arrays
@@ -109,7 +110,7 @@ def submit(
     if done.exit_code == 3:
         raise UsageError(done.stderr.strip().removeprefix("error: "))
     if refusal := slurm.refusal(done.stderr):
-        raise UsageError(f"Slurm rejected the job: {refusal}")
+        raise UsageError(f"Slurm rejected the job: {refusal}", find.advice(refusal))
     said = done.check("the elements were not submitted").stdout
     try:
         return Submitted(slurm.parse_job_id(said), folder)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from gpucluster.errors import UsageError
+from gpucluster.following.known import find
 from gpucluster.head import slurm
 from gpucluster.head.remote import Remote
 
@@ -32,7 +33,7 @@ def expected(remote: Remote, script: str) -> Expected:
         return found
     errors = re.sub("^allocation failure: ", "sbatch: error: ", done.stderr, flags=re.MULTILINE)
     if said := slurm.refusal(errors):
-        raise UsageError(f"Slurm would reject the job: {said}")
+        raise UsageError(f"Slurm would reject the job: {said}", find.advice(said))
     done.check("Slurm did not report when the job would start")
     raise UsageError(f"Slurm did not report when the job would start: {done.stderr.strip() or 'it printed nothing'}")
 

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from gpucluster import shipped
 from gpucluster.errors import CloudError, RemoteError, UnansweredError, UsageError
+from gpucluster.following.known import find
 from gpucluster.head import slurm
 from gpucluster.head.login import LoginRemote
 from gpucluster.head.remote import Completed, Remote
@@ -119,7 +120,7 @@ def _accepted(remote: Remote, done: Completed, folder: str) -> str:
     if done.exit_code == REFUSED:
         raise UsageError(done.stderr.strip().removeprefix("error: "))
     if refusal := slurm.refusal(done.stderr):
-        raise UsageError(f"Slurm rejected the job: {refusal}")
+        raise UsageError(f"Slurm rejected the job: {refusal}", find.advice(refusal))
     if FULL in done.stderr or QUOTA in done.stderr:
         raise _full(remote, str(PurePosixPath(folder).parent), is_quota=QUOTA in done.stderr)
     return done.check("the job was not accepted").stdout

@@ -50,9 +50,10 @@ def starting(said: Iterable[str]) -> list[Found]:
     return _once(found for line in said if (found := first(CAUSES, "node's reason", line)))
 
 
-def refused(text: str) -> list[Found]:
-    """text: what sbatch says."""
-    return [*_one(first(CAUSES, "sbatch", text))]
+def advice(refusal: str) -> str | None:
+    """refusal: what sbatch says against a job."""
+    found = first(CAUSES, "sbatch", refusal)
+    return f"{found.words}: {found.cause.advice}" if found else None
 
 
 def dead(ending: Ending, own: Sequence[str]) -> list[Found]:

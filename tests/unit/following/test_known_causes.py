@@ -186,3 +186,9 @@ def test_no_text_makes_the_search_slow(place: Any) -> None:
     for text in lines_of_a_hostile_user():
         list(all_of(CAUSES, place, text))
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("name", [name for name in ROWS if BY_ID[name].state == "refused"])
+def test_a_refusal_says_what_to_do(name: str) -> None:
+    said = find.advice(ROWS[name]["text"])
+    assert said and said.endswith(BY_ID[name].advice) and find.advice("lua: no jobs on Fridays") is None
