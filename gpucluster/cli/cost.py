@@ -50,8 +50,9 @@ def command(context: CliContext, by: str, since: datetime | None, until: datetim
     beside = {item.name: item.usd_per_hour for item in bill.items if item.lasting and item.usd_per_hour}
     with head(context, config) as remote:
         found = cost.read(remote, config, times.since_s, times.until_s, beside)
-    shown = Shown(found, cost.rows(found, by), by, times, config, bill)
     local = local_cloud.read(context.config_path, config.name) is not None
+    saved, why = (None, "nobody bills this cluster") if local else _saved(context, config, found)
+    shown = Shown(found, cost.rows(found, by), by, times, config, bill, saved, why)
     if form == "json":
         click.echo(json.dumps(shown.as_json()))
     elif form == "csv":
@@ -59,6 +60,24 @@ def command(context: CliContext, by: str, since: datetime | None, until: datetim
     else:
         _show(shown, local=local)
     return 0
+
+
+def _saved(context: CliContext, config: ClusterConfig, found: cost.Account) -> tuple[float | None, str]:
+    """What spot capacity saved, or None and the reason why that is not known."""
+    from gpucluster.cluster import aws, spot_prices
+    from gpucluster.errors import CloudError
+    from gpucluster.following import cost
+
+    of_spot = [each for each in found.charges if each.purchase == "spot"]
+    if not of_spot:
+        return 0.0, ""
+    cloud, kinds = aws.connect(config, context.config_path), {each.type for each in of_spot}
+    try:
+        history = spot_prices.read(cloud, kinds, min(each.begin for each in of_spot), found.until_s)
+    except CloudError as error:
+        return None, str(error)
+    saved = cost.saved_by_spot(found, history.usd)
+    return saved, "" if saved is not None else "EC2's price history does not have all of this time"
 
 
 @dataclass(frozen=True)
@@ -95,6 +114,9 @@ class Shown:
     times: Times
     config: ClusterConfig
     bill: Bill
+    saved_by_spot: float | None
+    spot_problem: str
+    """Why that is not known."""
 
     def money(self) -> dict[str, list[int]]:
         """Column -> the cents of each row, which add up to the column's sum."""
@@ -154,7 +176,7 @@ class Shown:
             "until": _time(self.found.until_s),
             "rows": [dict(zip(names, map(_value, names, row), strict=True)) for row in rows],
             **self.usd(),
-            "spot_saved_usd": None if self.has_spot() else 0.0,
+            "spot_saved_usd": None if self.saved_by_spot is None else round(self.saved_by_spot, 2),
             "forecast_usd": self.forecast_usd(),
             "budget_usd": self.config.budget.monthly_usd if self.config.budget else None,
             "unpriced": self.unpriced(),
@@ -195,8 +217,10 @@ def _sentences(shown: Shown, *, local: bool) -> Iterator[str]:
     if forecast is not None:
         budget = f"; the budget is {config.budget.monthly_usd:,.2f}" if config.budget else ""
         yield f"at this rate, {forecast:,.2f} USD at the end of the month{budget}"
-    if shown.has_spot():
-        yield "what spot capacity saved is not known: spot nodes are counted at the price on demand, which is higher"
+    if shown.saved_by_spot is not None and shown.has_spot():
+        yield f"these are prices on demand; by EC2's price history, spot capacity saved {shown.saved_by_spot:,.2f}"
+    elif shown.has_spot():
+        yield f"spot nodes are counted at their price on demand; what they saved is not known: {shown.spot_problem}"
     if unpriced := shown.unpriced():
         yield f"without {', '.join(unpriced)}, whose price is not known"
     yield f"prices: {shown.bill.where_and_when}; not included: {', '.join(shown.not_included())}"

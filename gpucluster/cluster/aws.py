@@ -67,6 +67,7 @@ class Head:
     """EC2's state: pending, running, stopped …"""
     volumes: Mapping[str, str] = field(default_factory=dict)
     """Volume -> EC2's state of its attachment: attaching, attached, detaching."""
+    zone: str = ""
 
 
 @dataclass
@@ -156,7 +157,8 @@ class Aws:
         place = instance_id, outputs["HeadPrivateIp"], outputs["InstanceConnectEndpointId"]
         if not instances:
             return Head(*place, "gone")
-        return Head(*place, instances[0]["State"]["Name"], _volumes(instances[0]))
+        zone = instances[0].get("Placement", {}).get("AvailabilityZone", "")
+        return Head(*place, instances[0]["State"]["Name"], _volumes(instances[0]), zone)
 
     def parameter(self, name: str) -> str:
         """The value of one of the cluster's SSM parameters, by the last part of its name."""

@@ -198,6 +198,22 @@ def total(spent: Iterable[Charge], key: str = "") -> Row:
     )
 
 
+SpotUsd = Callable[[str, float, float], float | None]
+"""From an instance type and two times to what one cost between them; None if that is not known."""
+
+
+def saved_by_spot(found: Account, spot_usd: SpotUsd) -> float | None:
+    """None if the price of one of its nodes is not known."""
+    saved = [_saved(each, spot_usd) for each in found.charges if each.purchase == "spot"]
+    known = [each for each in saved if each is not None]
+    return sum(known) if len(known) == len(saved) else None
+
+
+def _saved(charge: Charge, spot_usd: SpotUsd) -> float | None:
+    paid = spot_usd(charge.type, charge.begin, charge.end)
+    return None if paid is None or charge.usd is None else charge.usd - paid * charge.share
+
+
 def cents(usd: Sequence[float]) -> list[int]:
     """Whole cents whose sum is the rounded sum: the largest remainders are rounded up, of equal ones the first."""
     down = [int(each * 100 // 1) for each in usd]

@@ -17,6 +17,8 @@ from gpucluster import cli
 from gpucluster.cli import cost as verb
 from gpucluster.cli import jobs
 from gpucluster.cli.frame import connection
+from gpucluster.cluster import spot_prices
+from gpucluster.errors import CloudError
 from gpucluster.following import cost, lives
 from tests.in_process import InProcessRemote
 
@@ -30,6 +32,8 @@ def _head(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(verb.time, "time", lambda: NOW)
     monkeypatch.setattr(lives, "read", lambda *asked: found())
     monkeypatch.setattr(cost.prices, "usd", lambda kind, region: AN_HOUR.get(kind))
+    history = {"g5.xlarge": [(0.0, 0.60)]}
+    monkeypatch.setattr(spot_prices, "read", lambda *asked: spot_prices.SpotPrices(history))
     (tmp_path / "cluster.yaml").write_text(f"{TEXT}\nbudget: {{monthly_usd: 5000, email: a@example.org}}\n")
     monkeypatch.chdir(tmp_path)
 
@@ -60,15 +64,25 @@ def test_csv_and_json_have_the_same_rows(capsys: Captured) -> None:
     by_hand = {key: usd for key, usd, *_ in BY_JOB}
     assert {row["job"]: row["usd"] for row in of_json["rows"] if row["job"] in by_hand} == by_hand | {"15": None}
     assert of_json["usd"] == round(sum(row["usd"] or 0 for row in of_json["rows"]), 2)
-    assert (of_json["spot_saved_usd"], of_json["unpriced"], of_json["budget_usd"]) == (None, ["p5e.48xlarge"], 5000)
+    assert (of_json["spot_saved_usd"], of_json["unpriced"], of_json["budget_usd"]) == (1.70, ["p5e.48xlarge"], 5000)
 
 
 def test_what_is_wasted_and_what_is_lacking_is_said(capsys: Captured) -> None:
     _, told = whole(capsys)
     assert "idle nodes 43.80, failed runs 2.20, ranks that waited for data 0.20" in told
-    assert "what spot capacity saved is not known" in told
+    assert "by EC2's price history, spot capacity saved 1.70" in told
     assert "without p5e.48xlarge, whose price is not known" in told
     assert "not included: data transfer" in told
+
+
+def test_without_ec2s_answer_what_spot_saved_is_not_known(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*asked: Any) -> Any:
+        raise CloudError("ec2: You are not authorized to perform this operation")
+
+    monkeypatch.setattr(spot_prices, "read", refuse)
+    out, told = whole(capsys, "--json")
+    assert json.loads(out)["spot_saved_usd"] is None
+    assert "what they saved is not known: ec2: You are not authorized" in whole(capsys)[1]
 
 
 def test_this_months_costs_are_forecast_and_compared_with_the_budget(capsys: Captured) -> None:
