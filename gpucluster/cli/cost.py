@@ -229,10 +229,15 @@ def _sentences(shown: Shown, *, local: bool) -> Iterator[str]:
         yield "the cluster runs on this machine: nobody bills this, it is what AWS would ask for the same time"
 
 
+def _text(cell: str) -> str:
+    """A spreadsheet would execute a job's name that begins like a formula."""
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@")) else cell
+
+
 def _csv(table: list[list[str]]) -> str:
     import csv
     import io
 
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(table)
+    csv.writer(text, lineterminator="\n").writerows([[_text(cell) for cell in row] for row in table])
     return text.getvalue()

@@ -19,7 +19,10 @@ HEAD = "head"
 _NODES = re.compile(r"([^,\[\]]+)(?:\[([0-9,-]+)\])?")
 FAILED = frozenset({"FAILED", "NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "TIMEOUT", "DEADLINE"})
 """Not CANCELLED, which may be the end that was wanted, nor REQUEUED and PREEMPTED: the next run may continue."""
-LONGEST_S = 120.0
+LONGEST_S = 230.0
+"""Two calls of sacct, each within node_hours.LIMIT_S."""
+SHORT_S = 10.0
+"""For a verb that has more to show than costs."""
 STATES = ("/home/gpucluster", "/srv/gpucluster")
 """The values of `state_folder` in gpucluster/config/models.py."""
 
@@ -85,8 +88,9 @@ def read(remote: Remote, state_folder: str, since_s: float, until_s: float, marg
 
 
 def since(remote: Remote, state_folder: str, job_ids: Iterable[str], margin_s: float) -> Records:
-    """What overlaps the time since the first of these jobs was submitted. Raises RemoteError."""
-    return _asked(remote, {"state": state_folder, "jobs": ",".join(job_ids), "margin_s": margin_s})
+    """What overlaps the time since the first of these jobs was submitted, without names. Raises RemoteError."""
+    asked = {"jobs": ",".join(job_ids), "margin_s": margin_s, "limit_s": SHORT_S}
+    return _asked(remote, {"state": state_folder, **asked})
 
 
 def of_job(remote: Remote, job_id: str) -> Records:

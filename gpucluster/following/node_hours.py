@@ -28,16 +28,16 @@ UTC = {"TZ": "UTC0", "SLURM_TIME_FORMAT": "%s"}
 
 def main(asked: dict[str, Any]) -> None:
     """asked: the folder of the cluster's state and that of the caller's jobs; and since, until, or jobs, the ids of
-    jobs: then all that ran since their submission, or, with `job`, only this one."""
+    jobs: then all that ran since their submission, without names, or, with `job`, only this one."""
     state, folder = Path(asked["state"]), Path(asked["folder"])
     found: dict[str, Any] = {"now": time.time(), "made": _made(state), "recorded_since": None}
-    since, until = asked.get("since"), asked.get("until")
+    since, until = asked.get("since", 0.0), asked.get("until", 0.0)
     if ids := asked.get("jobs") or asked.get("job"):
-        found.update(accounting(["--jobs=" + ids]))
+        found.update(accounting(["--jobs=" + ids], asked))
         since, until = _overlapping(found["records"])
     if "job" not in asked and since <= until:
         margin = asked["margin_s"]
-        found.update(accounting(["--starttime=" + _time(since - margin), "--endtime=" + _time(until + margin)]))
+        found.update(accounting(["--starttime=" + _time(since - margin), "--endtime=" + _time(until + margin)], asked))
     found["lives"] = []
     for line in _lines(state):
         if "since" in line:
@@ -73,13 +73,14 @@ def _lines(state: Path) -> Iterator[dict[str, Any]]:
         yield {**line, "seen": time.time()}
 
 
-def accounting(which: list[str]) -> dict[str, Any]:
+def accounting(which: list[str], asked: dict[str, Any]) -> dict[str, Any]:
     """records, names, and why there are none: an empty string if sacct has answered."""
-    asked = ["sacct", "--allusers", "--duplicates", "--allocations", "--noheader", "--parsable2", *which]
-    mark = secrets.token_hex(8)
+    argv = ["sacct", "--allusers", "--duplicates", "--allocations", "--noheader", "--parsable2", *which]
+    mark, limit_s = secrets.token_hex(8), asked.get("limit_s", LIMIT_S)
     try:
-        rows = _run([*asked, "--format=" + ",".join(FIELDS)])
-        names = _run([*asked, "--delimiter=" + mark, "--format=JobID,JobName"]) if rows else ""
+        rows = _run([*argv, "--format=" + ",".join(FIELDS)], limit_s)
+        named = rows and "jobs" not in asked
+        names = _run([*argv, "--delimiter=" + mark, "--format=JobID,JobName"], limit_s) if named else ""
     except (OSError, subprocess.SubprocessError) as error:
         said = (getattr(error, "stderr", None) or b"").decode(errors="replace") or str(error)
         return {"records": [], "names": {}, "refused": (said.strip().splitlines() or ["sacct failed"])[-1]}
@@ -88,10 +89,10 @@ def accounting(which: list[str]) -> dict[str, Any]:
     return {"records": records, "names": dict(found), "refused": ""}
 
 
-def _run(argv: list[str]) -> str:
+def _run(argv: list[str], limit_s: float) -> str:
     environ = {**os.environ, **UTC}
     done = subprocess.run(  # noqa: UP022 - Python 3.6 of older login nodes has no capture_output
-        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, timeout=LIMIT_S, check=True
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, timeout=limit_s, check=True
     )
     return done.stdout.decode(errors="replace")
 
