@@ -56,6 +56,7 @@ SECTIONS = {
         "metrics": "Draw a job's metrics and the load of its nodes, or write them to files.",
         "why": "Explain why a job is pending or slow, or how it ended.",
         "cancel": "Cancel jobs.",
+        "tensorboard": "Open TensorBoard with the event files of jobs.",
         "results": "Show the results and metrics of a sweep or an array.",
         "cost": "Show what jobs and nodes have cost, and what was wasted.",
         "resubmit": "Run the failed elements of a sweep or an array again.",
@@ -77,7 +78,7 @@ HIDDEN = ("tunnel",)
 """Programs start these, not people."""
 ROOMS = {
     "reach": frozenset({"cp", "fetch", "forward", "shell", "ssh", "ssh-config", "sync", "tunnel"}),
-    "seeing": frozenset({"metrics", "top"}),
+    "seeing": frozenset({"metrics", "tensorboard", "top"}),
 }
 """The folders of the verbs whose modules are not in this one."""
 

@@ -114,14 +114,15 @@ def real_folder(remote: Remote, job_id: str) -> str:
 def state_folder(remote: Remote, job_id: str) -> str:
     """The folder where its programs keep their state. Raises UsageError if there is none."""
     task = _json(remote.run(["cat", f"{folder_of(remote, job_id)}/task.json"]).stdout) or {}
-    folder = _own_state(task, job_id) or f"{real_folder(remote, job_id)}/state"
+    folder = own_state(task, job_id) or f"{real_folder(remote, job_id)}/state"
     if remote.run(["test", "-d", folder]).exit_code != 0:
         raise UsageError(f"job {job_id} has no state: there is no folder {folder}", "it is created when the job starts")
     return folder
 
 
-def _own_state(task: dict[str, Any], job_id: str) -> str:
-    """The same rule as in gpucluster_job/task/asked.py: each element of an array has its own."""
+def own_state(task: dict[str, Any], job_id: str) -> str:
+    """From task.json; empty for a job that is no task, whose state is in its folder. The same rule as in
+    gpucluster_job/task/asked.py: each element of an array has its own."""
     state, (_, index) = str(task.get("state") or ""), arrays.array_of(job_id)
     if index is None or not state:
         return state

@@ -106,11 +106,13 @@ def scp_argv(alias: Alias, copy: Copy, *, recursive: bool) -> list[str]:
     return ["scp", "-F", str(alias.config_file), *["-r"] * recursive, "--", *words]
 
 
-def rsync_argv(alias: Alias, copy: Copy, options: Sequence[str]) -> list[str]:
-    """The part of a broken transfer is kept beside its unchanged file, and the next run continues it."""
+def rsync_argv(alias: Alias, copy: Copy, options: Sequence[str], *, inplace: bool = False) -> list[str]:
+    """The part of a broken transfer is kept beside its unchanged file, and the next run continues it. `inplace`: files
+    that only grow and that a program reads meanwhile stay the same files."""
     words = [place.word(alias) for place in (*copy.sources, copy.target)]
     return [
-        *("rsync", "--archive", "--no-owner", "--no-group", f"--partial-dir={_PARTIAL}", "--protect-args"),
+        *("rsync", "--archive", "--no-owner", "--no-group", "--protect-args"),
+        "--inplace" if inplace else f"--partial-dir={_PARTIAL}",
         *(f"--rsh=ssh -F {shlex.quote(str(alias.config_file))}", *options, "--", *words),
     ]
 

@@ -37,9 +37,9 @@ class Ports:
 
     def check(self) -> None:
         """Raises UsageError if this machine's port cannot be used."""
-        problem = _taken(self.here)
+        problem = taken(self.here)
         if problem == errno.EADDRINUSE:
-            free = next((port for port in range(self.here + 1, self.here + _TRIED_PORTS) if not _taken(port)), None)
+            free = first_free(self.here + 1)
             hint = f"the next free port: gpucluster forward {free}:{self.there}" if free else None
             raise UsageError(f"port {self.here} of this machine is in use", hint)
         if problem:
@@ -49,7 +49,12 @@ class Ports:
             )
 
 
-def _taken(port: int) -> int:
+def first_free(port: int) -> int | None:
+    """From this port on; None if many are taken."""
+    return next((each for each in range(port, min(port + _TRIED_PORTS, 65536)) if not taken(each)), None)
+
+
+def taken(port: int) -> int:
     """0, or the system's error number."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as ssh does

@@ -20,6 +20,7 @@ WITH_CONTEXT = frozenset(
         "resubmit",
         "status",
         "top",
+        "tensorboard",
         "ssh",
         "shell",
         "cp",

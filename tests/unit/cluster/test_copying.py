@@ -15,7 +15,9 @@ from ssh_head import Head, new_key, running_head
 
 from gpucluster.cli import main
 from gpucluster.cli.reach import fetch
+from gpucluster.cli.seeing import tensorboard
 from gpucluster.errors import GpuClusterError, RemoteError, UsageError
+from gpucluster.following.event_files import Run
 from gpucluster.head import copying
 from gpucluster.head.copying import Copy, Place
 from gpucluster.head.openssh import Alias
@@ -132,6 +134,33 @@ def test_a_fetched_job_leaves_its_secrets_on_the_cluster(alias: Alias, tmp_path:
         back.mkdir(parents=True)
         sync(alias, f":{source}/", str(back), *fetch.PARTS["all"])
         assert {path.relative_to(back).as_posix() for path in back.rglob("*") if path.is_file()} == names
+
+
+@with_rsync
+def test_event_files_of_several_jobs_come_over_one_connection(alias: Alias, head: Head, tmp_path: Path) -> None:
+    """Not the links and other files that a job puts beside them. A file that a program has open grows on."""
+    there, here = tmp_path / "it's there", tmp_path / "here"
+    events = there / "a/state/tensorboard/train/events.out.tfevents.1.train-1.7.0"
+    for file in (events, there / "b/tensorboard/events.out.tfevents.2.train-1.7.0", there / "a/state/tensorboard/big"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("1")
+    (there / "a/state/tensorboard/x.tfevents.y").symlink_to("/etc/passwd")
+    (there / "a/state/weights").write_text("1")
+    here.mkdir()
+    names = ("a/state/tensorboard", "b/tensorboard", "c/none")
+    runs = [Run(str(number), str(number), f"{there}/{name}") for number, name in enumerate(names)]
+    logs = tensorboard.laid_out(here, runs)
+    tensorboard.copy(alias, here, runs)
+    assert head.opened == 1
+    assert {path.name for path in (here / "copy").rglob("*") if not path.is_dir()} == {
+        "events.out.tfevents.1.train-1.7.0", "events.out.tfevents.2.train-1.7.0",
+    }  # fmt: skip
+    with (logs / "0/train" / events.name).open() as reader:
+        assert reader.read() == "1"
+        events.write_text("12")
+        head.push_key(alias.public_key())
+        tensorboard.copy(alias, here, runs)
+        assert reader.read() == "2"
 
 
 @with_rsync
