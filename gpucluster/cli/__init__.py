@@ -40,6 +40,7 @@ SECTIONS = {
         "up": "Create or update the cluster on AWS, or on this machine with --local.",
         "status": "Show the head node, the compute nodes and the jobs.",
         "top": "Show nodes, GPUs, jobs and the price of an hour, again and again.",
+        "ui": "Show nodes, jobs, logs, curves and money on a page in your browser.",
         "list": "List all clusters of your AWS account in one region.",
         "stop": "Stop the head node, for example overnight; the queue and data stay.",
         "start": "Start the head node after `stop`.",
@@ -78,7 +79,7 @@ HIDDEN = ("tunnel",)
 """Programs start these, not people."""
 ROOMS = {
     "reach": frozenset({"cp", "fetch", "forward", "shell", "ssh", "ssh-config", "sync", "tunnel"}),
-    "seeing": frozenset({"metrics", "tensorboard", "top"}),
+    "seeing": frozenset({"metrics", "tensorboard", "top", "ui"}),
 }
 """The folders of the verbs whose modules are not in this one."""
 

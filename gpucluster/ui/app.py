@@ -21,11 +21,9 @@ from starlette.staticfiles import StaticFiles
 from gpucluster.errors import GpuClusterError
 from gpucluster.head.arrays import JOB_ID
 from gpucluster.ui import stream
-from gpucluster.ui.answers import Answers
 from gpucluster.ui.guard import Guard
 from gpucluster.ui.pages import render
 from gpucluster.ui.reading import NotRead, Reader
-from gpucluster.ui.source import Source
 from gpucluster.ui.views import bench, cluster, curves, history, job, money, storage
 
 ASSETS = Path(__file__).with_name("assets")
@@ -50,9 +48,9 @@ JOB_PARTS: Mapping[str, Callable[[Reader, str, Query], Values]] = {
 }
 
 
-def guarded(source: Source, answers: Answers | None = None, beat_s: float = stream.BEAT_S) -> Guard:
+def guarded(reader: Reader, beat_s: float = stream.BEAT_S) -> Guard:
     """The application behind its guard."""
-    site = Site(Reader(source, answers or Answers()), beat_s)
+    site = Site(reader, beat_s)
     guard = Guard(site.app())
     site.form_key = guard.form_key
     return guard

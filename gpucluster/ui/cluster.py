@@ -162,12 +162,20 @@ class ClusterSource:
     def costs(self, since_s: float, until_s: float) -> Account:
         from gpucluster.following import cost
 
+        self._require_ours("what it costs")
         return cost.read(self.remote, self.layout.config, since_s, until_s)
 
     def storage(self) -> Sequence[Mount]:
+        self._require_ours("which file systems it has")
         wanted = mounted.expected(self.layout.config)
         argv, limit_s = mounted.argv(list(wanted)), mounted.PATIENCE_S * (len(wanted) + 1)
         return list(mounted.parse(self.remote.run(argv, timeout_s=limit_s).stdout, wanted))
+
+    def _require_ours(self, what: str) -> None:
+        if self.layout.site:
+            raise UsageError(
+                f"the context {self.cluster} is a cluster that GpuCluster did not build: {what} is not known"
+            )
 
     def cancel(self, job_id: str) -> None:
         job = jobs.require(self.remote, job_id)

@@ -14,7 +14,9 @@ Place = tuple[float, float]
 WIDTH, HEIGHT = 460.0, 260.0
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 12.0, 12.0, 34.0
 COLOURS = 8
-"""Classes c0 to c7."""
+"""Classes c0 to c7, of things that have no order, and v0 to v7, of values."""
+WIDE = 20
+"""How many times the smallest number the largest one is, for a logarithmic axis."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,8 @@ Scale = tuple[Mapping[str, float], tuple[Tick, ...]]
 def parallel(columns: Mapping[str, Sequence[str]], labels: Sequence[str]) -> Parallel:
     """`columns`: name -> the value of each line, as text; empty if there is none. A line ends where a value lacks.
 
-    A column of numbers has its numbers from below to above, any other one its values in their order."""
+    A column of numbers has its numbers from below to above, on a logarithmic axis if they differ widely; any other one
+    its values in their order."""
     gap = 150.0
     scales = {name: _scale(values) for name, values in columns.items()}
     axes = tuple(Axis(name, 60 + at * gap, scales[name][1]) for at, name in enumerate(columns))
@@ -143,10 +146,12 @@ def _scale(values: Sequence[str]) -> Scale:
 
 
 def _placed(found: Mapping[str, float], shown: Sequence[tuple[str, float]]) -> Scale:
-    low, high = min(found.values(), default=0.0), max(found.values(), default=0.0)
+    ends = min(found.values(), default=0.0), max(found.values(), default=0.0)
+    bent = math.log if ends[0] > 0 and ends[1] / ends[0] >= WIDE else float
+    low, high = map(bent, ends)
 
     def y(value: float) -> float:
-        up = (value - low) / (high - low) if high > low else 0.5
+        up = (bent(value) - low) / (high - low) if high > low else 0.5
         return HEIGHT - BOTTOM - up * (HEIGHT - 2 * BOTTOM)
 
     return {text: y(value) for text, value in found.items()}, tuple(Tick(y(value), text) for text, value in shown)

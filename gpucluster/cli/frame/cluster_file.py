@@ -21,6 +21,7 @@ WITH_CONTEXT = frozenset(
         "status",
         "top",
         "tensorboard",
+        "ui",
         "ssh",
         "shell",
         "cp",

@@ -60,7 +60,6 @@ document.addEventListener("visibilitychange", () => { if (!document.hidden && wa
 // ---- curves ----
 
 const drawn = new Map(); // title -> {plot, names}
-const COLOURS = ["#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#0891b2", "#db2777", "#65a30d"];
 
 async function curves() {
   const place = one("#charts");
@@ -120,22 +119,47 @@ function options(chart, figure) {
   const style = getComputedStyle(document.body);
   const text = style.getPropertyValue("--muted"), grid = style.getPropertyValue("--line");
   const axis = { stroke: text, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
+  const colour = (at) => style.getPropertyValue(`--c${at % 8}`);
   return {
     width: Math.max(200, figure.clientWidth),
     height: 170,
     legend: { show: chart.lines.length > 1 && chart.lines.length <= 8 },
     cursor: { sync: { key: "job" }, points: { size: 5 } },
     scales: chart.unit === "%" ? { y: { range: [0, 105] } } : {},
-    axes: [axis, { ...axis, size: 52 }],
-    series: [{}, ...chart.lines.map((line, at) => ({
+    axes: [{ ...axis, values: (plot, times) => clock(times) }, { ...axis, size: 56, values: (plot, values) => values.map(short.format) }],
+    series: [{ label: "time", value: (plot, time) => (time === null ? "–" : moment(time)) }, ...chart.lines.map((line, at) => ({
       label: line.name,
-      stroke: COLOURS[at % COLOURS.length],
+      stroke: colour(at),
       width: 1.5,
       spanGaps: true,
       points: { show: line.x.length === 1 },
       value: (plot, value) => (value === null || value === undefined ? "–" : `${+value.toPrecision(5)} ${chart.unit}`),
     }))],
   };
+}
+
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
+const two = (number) => String(number).padStart(2, "0");
+
+function moment(time) {
+  const at = new Date(time * 1000);
+  return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+}
+
+function clock(times) { // days only where they change; seconds only where ticks are less than a minute apart
+  let day = times.length ? new Date(times[0] * 1000).getDate() : 0;
+  const length = times.length > 1 && times[1] - times[0] < 60 ? 8 : 5;
+  return times.map((time) => {
+    const at = new Date(time * 1000);
+    const date = at.getDate() === day ? "" : `\n${at.getMonth() + 1}/${at.getDate()}`;
+    day = at.getDate();
+    return moment(time).slice(0, length) + date;
+  });
+}
+
+function repaint() { // dark or light: the lines' colours are drawn into canvases
+  for (const [title, old] of [...drawn]) remove(title, old);
+  curves();
 }
 
 function resize() {
@@ -212,6 +236,7 @@ document.body.addEventListener("htmx:before:request", still);
 document.body.addEventListener("htmx:before:swap", before);
 document.body.addEventListener("htmx:after:swap", () => { after(); nodes(); });
 window.addEventListener("resize", resize);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
 one("#help").addEventListener("click", () => one("#keys").showModal());
 one("#curve-node")?.addEventListener("change", curves);
 setInterval(say, 1000);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
@@ -24,6 +25,7 @@ def context(reader: Reader, query: Mapping[str, str]) -> dict[str, Any]:
         "rows": found[(page - 1) * ROWS : page * ROWS],
         "total": len(found),
         "known": len(answer.value or ()),
+        "now_s": time.time(),
         "page": page,
         "pages": pages,
         "wanted": words,

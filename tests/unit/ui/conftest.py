@@ -16,6 +16,7 @@ import uvicorn
 from gpucluster.ui import app, server
 from gpucluster.ui.answers import Answers
 from gpucluster.ui.guard import Guard
+from gpucluster.ui.reading import Reader
 from localcloud.testing.patience import wait_for
 from tests.recorded_cluster import RecordedCluster
 
@@ -65,7 +66,7 @@ class Browser:
 @contextmanager
 def served(source: RecordedCluster) -> Iterator[Browser]:
     answers = Answers()
-    guard = app.guarded(source, answers, beat_s=0.05)
+    guard = app.guarded(Reader(source, answers), beat_s=0.05)
     listener = server.listen(None)
     running = uvicorn.Server(server.config(guard))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, daemon=True)
