@@ -81,7 +81,7 @@ def test_cp_copies_files_to_the_cluster_and_back(cluster: Bed, tmp_path: Path) -
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "it's here").write_text("1")
     there = cluster.gpucluster("cp", "-r", str(tmp_path / "a"), ":cp-test")
-    assert (there.returncode, there.stdout) == (0, ""), there.stderr
+    assert (there.returncode, there.stdout, there.stderr) == (0, "", "")
     back = cluster.gpucluster("cp", "head:cp-test/b/it's here", str(tmp_path))
     assert (back.returncode, (tmp_path / "it's here").read_text()) == (0, "1"), back.stderr
 

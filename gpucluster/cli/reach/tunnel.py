@@ -32,6 +32,8 @@ def command(context: CliContext, folder: Path, host: str) -> int:
 
     # Ctrl-C is for ssh, which may pass it on to the remote program. When ssh ends, stdin ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # ssh ends its ProxyCommand by SIGHUP (ssh_kill_proxy_command in OpenSSH's sshconnect.c): `main` would report that
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     alias = openssh.Alias(folder.absolute())
     node = alias.node(host)
     # not context.load: warnings about the file would stand in front of the output of every ssh
