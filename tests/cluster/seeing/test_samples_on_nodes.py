@@ -91,7 +91,7 @@ def cpu(people: Bed, node: str) -> tuple[int, float]:
     """User and system time of both services in hundredths of a second, and the seconds since the boot."""
     units = "systemctl show --property=MainPID --value gpucluster-samples gpucluster-node-exporter"
     script = f"for pid in $({units}); do cut -d' ' -f14,15 /proc/$pid/stat; done; cut -d' ' -f1 /proc/uptime"
-    *used, now = people.ssh("ssh", node, f"'{script}'").split()
+    *used, now = people.ssh("ssh", node, script).split()
     assert len(used) == 4
     return sum(map(int, used)), float(now)
 
