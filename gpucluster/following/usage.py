@@ -42,6 +42,8 @@ _RATE_S = 40
 _FRESH_S = 25
 """A node whose newest sample is older does not run, or does not answer."""
 _LIMIT_S = 25
+_POWER_CAP = "power cap"
+"""A reason in bootstrap/gpucluster_node/watch/nvml.py."""
 _ABSENT = "monitoring.prometheus must be on, and `gpucluster up` installs it; docs/seeing.md"
 
 # %(nodes)s: a selector of nodes; %(mean)s and %(rate)s: windows.
@@ -116,7 +118,7 @@ class GpuNow:
     power_w: float
     temperature_c: float
     throttled: tuple[str, ...]
-    """Why its clocks are lowered, in words; empty if they are not."""
+    """Why its clocks are lowered, in words; empty if they are not. Not its power cap, which is normal at full load."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ class _Newest:
         gpu = int(labels.get("gpu", -1))
         self._at_s = max(self._at_s, float(at_s))
         if labels["__name__"] == "gpucluster_gpu_slowed":
-            self._slowed.setdefault(gpu, []).append(labels["reason"])
+            self._slowed.setdefault(gpu, []).extend({labels["reason"]} - {_POWER_CAP})
         else:
             self._values[labels["__name__"], gpu] = float(value)
 

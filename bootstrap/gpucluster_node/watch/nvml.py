@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from ctypes import byref, c_double, c_int, c_int32, c_int64, c_longlong, c_uint, c_uint32, c_ulong, c_ulonglong
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 LIBRARY = "libnvidia-ml.so.1"
 _CLOCK_SM, _TEMPERATURE_GPU = 1, 0
@@ -65,6 +66,21 @@ class _Field(ctypes.Structure):
     )
 
 
+class _Event(ctypes.Structure):
+    _fields_ = (
+        ("gpu", ctypes.c_void_p),
+        ("type", c_ulonglong),
+        ("data", c_ulonglong),
+        ("instance", c_uint),
+        ("compute_instance", c_uint),
+    )
+
+
+_XID = 8
+"""nvmlEventTypeXidCriticalError: `data` is the Xid."""
+_MOST_EVENTS = 100
+"""At a time: a broken GPU may send them without end."""
+
 _MEMBERS = ("double", "uint", "ulong", "ulonglong", "longlong")
 """By the number in `type` (NVML_VALUE_TYPE_…)."""
 
@@ -88,6 +104,8 @@ class Gpu:
     """Sent and received by all its links since the driver was loaded."""
     slowed: int = 0
     """Bits of SLOWED_BY."""
+    xids: Mapping[int, int] = field(default_factory=dict)
+    """Xid -> how often the driver reported it for this GPU since the sampler started."""
 
     @property
     def slowed_by(self) -> tuple[str, ...]:
@@ -106,9 +124,30 @@ class Nvml:
         count = c_uint()
         self._checked("nvmlDeviceGetCount_v2", byref(count))
         self._gpus = [self._found(index) for index in range(count.value)]
+        self._events, self._xids = self._event_set(), {index: Counter[int]() for index, _, _ in self._gpus}
 
     def read(self) -> list[Gpu]:
+        self._count_xids()
         return [self._read(*each) for each in self._gpus]
+
+    def _event_set(self) -> ctypes.c_void_p | None:
+        """None: this driver reports no Xids."""
+        events = ctypes.c_void_p()
+        if not self._call("nvmlEventSetCreate", byref(events)):
+            return None
+        for _, _, gpu in self._gpus:
+            self._call("nvmlDeviceRegisterEvents", gpu, c_ulonglong(_XID), events)
+        return events
+
+    def _count_xids(self) -> None:
+        """Does not wait for an event."""
+        event = _Event()
+        for _ in range(_MOST_EVENTS if self._events else 0):
+            if not self._call("nvmlEventSetWait_v2", self._events, byref(event), c_uint(0)):
+                return
+            for index, _, gpu in self._gpus:
+                if event.type == _XID and gpu.value == event.gpu:
+                    self._xids[index][event.data] += 1
 
     def _found(self, index: int) -> tuple[int, int, ctypes.c_void_p]:
         """Index, minor number and handle."""
@@ -133,6 +172,7 @@ class Nvml:
             temperature_c=self._number("nvmlDeviceGetTemperature", gpu, c_int(_TEMPERATURE_GPU)),
             nvlink_bytes=sum(self._fields(gpu, _NVLINK_BYTES)) * 1024,
             slowed=slowed.value,
+            xids=dict(self._xids[index]),
         )
 
     def _fields(self, gpu: ctypes.c_void_p, ids: Sequence[int]) -> list[float]:

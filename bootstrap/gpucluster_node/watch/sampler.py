@@ -129,6 +129,8 @@ def _of_gpu(file: Textfile, gpu: Gpu) -> None:
     file.gauge("gpucluster_gpu_sm_clock_mhz", gpu.sm_clock_mhz, gpu=gpu.index)
     file.gauge("gpucluster_gpu_temperature_celsius", gpu.temperature_c, gpu=gpu.index)
     file.counter("gpucluster_gpu_nvlink_bytes_total", gpu.nvlink_bytes, gpu=gpu.index)
+    for xid, times in gpu.xids.items():
+        file.counter("gpucluster_gpu_xids_total", times, gpu=gpu.index, xid=xid)
     for reason in gpu.slowed_by:
         file.gauge("gpucluster_gpu_slowed", 1, gpu=gpu.index, reason=reason)
 

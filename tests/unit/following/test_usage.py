@@ -88,6 +88,15 @@ def test_the_newest_sample_of_each_node(head: Any, asked: list[dict[str, str]]) 
     assert 0 <= node.cpu_percent <= 100 and node.at_s > 1.7e9
 
 
+def test_slowed_gpus_have_reasons_but_not_their_power_cap() -> None:
+    node = usage._Newest()
+    for reason in ("temperature (hardware)", "power cap"):
+        node.add({"__name__": "gpucluster_gpu_slowed", "gpu": "0", "reason": reason}, 1.0, "1")
+    node.add({"__name__": "gpucluster_gpu_util_percent", "gpu": "0"}, 1.0, "99")
+    (gpu,) = node.node("train-1").gpus
+    assert (gpu.util_percent, gpu.throttled) == (99.0, ("temperature (hardware)",))
+
+
 def test_series_of_nodes_and_gpus_in_one_round_trip(head: Any, asked: list[dict[str, str]]) -> None:
     found = usage.series(head, ["train-1", 'x"} or {'], 1000.0, 11000.0, ["gpu_util_percent", "network_gib_s"])
     assert [(each.node, each.gpu, each.name, each.unit) for each in found] == [
