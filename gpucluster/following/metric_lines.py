@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 READ_BYTES = 64 * 2**20
-"""Of a larger file the end. The job itself keeps the file smaller: gpucluster_job/metrics/store.py."""
+"""Only the end of a larger file is read. The job itself keeps the file smaller: gpucluster_job/metrics/store.py."""
 LINE_BYTES = 2**16
 MOST_NAMES = 1000
 MOST_WHOLE = 2**53

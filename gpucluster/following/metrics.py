@@ -15,7 +15,7 @@ from gpucluster.head import arrays
 from gpucluster.head.remote import Remote
 
 MOST_POINTS = 1000
-"""Of one metric. A longer curve is thinned on the head node, and keeps its peaks."""
+"""How many of one metric travel. A longer curve is thinned on the head node, and keeps its peaks."""
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ class Logged:
         self._offsets: dict[int, int] = {}
 
     def read(self) -> bool:
-        """Of each file that has grown a chunk. Returns whether there was one. An NFS client may list a folder, and the
-        size of another node's file, as they were half a minute ago."""
+        """Reads a chunk of each file that has grown. Returns whether there was one. An NFS client may list a folder,
+        and the size of another node's file, as they were half a minute ago."""
         grown = False
         for rank, size in list(self._sizes()):
             if size > self._offsets.get(rank, 0):
@@ -34,7 +34,7 @@ class Logged:
         return grown
 
     def finish(self, world_size: int) -> bool:
-        """The same of all files by their names: opening one asks the file server."""
+        """The same for all files by their names: opening one asks the file server."""
         return any([self._read(rank) for rank in range(min(world_size, MOST_FILES))])
 
     def _sizes(self) -> Iterator[tuple[int, int]]:

@@ -12,6 +12,7 @@ import math
 import os
 import re
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from gpucluster_job.log import say
@@ -24,7 +25,9 @@ ALL_OF = 10_000
 """So many values of a metric are all written; then of as many lines again every second one, every fourth, and so on. A
 job that prints for weeks does not fill its file system with its metrics."""
 LAST = "/run/gpucluster/metrics/{}/last.json"
-"""The node makes the folder before the job starts."""
+"""The node makes the folder before the job starts (bootstrap/programs/bin/job-samples)."""
+MOST_LAST = 100
+"""Further metrics are not in last.json: each is a series of its own (bootstrap/gpucluster_node/watch/metrics.py)."""
 
 
 class Series:
@@ -111,7 +114,8 @@ class Store:
         self._write_last()
 
     def _write_last(self) -> None:
-        finite = {name: value for name, value in self._newest.items() if math.isfinite(value)}
+        newest = islice(self._newest.items(), MOST_LAST)
+        finite = {name: value for name, value in newest if math.isfinite(value)}
         with suppress(OSError):
             with open(f"{self._last}.new", "w", encoding="utf-8") as file:
                 file.write(json.dumps(finite) + "\n")

@@ -9,7 +9,7 @@ from collections import deque
 KEPT = 1000
 """How many values are kept: the last ones. First, least and greatest are of all values."""
 MEDIAN_OF = 2**20
-"""Of more values than this the median is that of every second one, of twice as many that of every fourth."""
+"""If there are more values, the median is that of every second one, then of every fourth."""
 
 
 class Summary:

@@ -11,7 +11,7 @@ from gpucluster.cli.frame import screen
 
 ROWS = 5
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
-"""Of the left and the right column of a character, from the top down (The Unicode Standard, Braille Patterns)."""
+"""A character's left and right column, from the top down (The Unicode Standard, Braille Patterns)."""
 _ACROSS, _DOWN = len(_DOTS), len(_DOTS[0])
 _LEAST_WIDTH = 10
 

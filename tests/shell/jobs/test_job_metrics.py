@@ -241,3 +241,20 @@ def test_a_job_without_metrics_has_none(tmp_path):
     done = subprocess.run(**prepare(tmp_path, {}, {"launcher": "srun", "command": ("true",)}), timeout=60, check=False)
     _, result, _, folder = finished(done.returncode, tmp_path / "job")
     assert "metrics" not in result and not (folder / "metrics.jsonl").exists()
+
+
+def test_the_sampler_finds_the_newest_finite_values(tmp_path):
+    """And the program of a rank, which finds gpucluster_train, logs under every launcher."""
+    program = "from gpucluster_train import log; import os; r = int(os.environ['RANK'])\n"
+    program += "log(step=3, loss=0.5 + r); log(**{f'n{each}': each for each in range(150)}); log(bad=float('nan'))"
+    job = prepare(tmp_path, {}, {"launcher": "torchrun", "command": ("python3", "-c", program)})
+    place = tmp_path / "77"
+    change(tmp_path, "metrics/store.py", "/run/gpucluster/metrics", str(tmp_path))
+    place.mkdir()
+    done = subprocess.run(**job, timeout=60, check=False)
+    _, result, log, folder = finished(done.returncode, tmp_path / "job")
+    assert done.returncode == 0, log
+    newest = json.loads((place / "last.json").read_text())
+    assert newest["loss"] == 0.5 and len(newest) == 100 and not list(place.glob("*.new"))
+    assert result["metrics"]["loss"]["values"] == [0.5] and result["metrics"]["bad"]["not_finite"] == 1
+    assert {path.name for path in folder.glob("metrics/77.0/*")} == {f"{rank}.jsonl" for rank in range(4)}
