@@ -19,7 +19,7 @@ import images_keras
 import recipes
 import tensorflow as tf
 
-from gpucluster_train import world
+from gpucluster_train import log, world
 from gpucluster_train.channels import ChannelError
 from gpucluster_train.feed import Feed
 from gpucluster_train.world import cpus
@@ -335,10 +335,14 @@ def train(options: recipes.Options) -> None:
             curve["accuracy"], validated = training.accuracy()
             more = f", accuracy {curve['accuracy']:.4f} of {validated} images"
         training.plot(epoch + 1, curve)
+        if training.world.is_first:
+            log(step=epoch + 1, throughput=speed, **{name: curve[name] for name in curve if name != "images_per_s"})
         training.tell(f"epoch {epoch + 1}/{epochs}: loss {loss:.4f}, {speed:.1f} images/s, {data}{more}")
     training.check_ranks_agree()
     accuracy, validated = training.accuracy()
     found = {"accuracy": round(accuracy, 4), "validated": validated, "loss": round(loss, 4)}
+    if training.world.is_first:
+        log(step=epochs, accuracy=found["accuracy"])
     training.tell(json.dumps({**found, "images_per_s": round(speed, 1), "world_size": training.world.size}))
 
 

@@ -20,7 +20,7 @@ import recipes
 from mxnet import autograd, gluon
 from resnet_mxnet import resnet50
 
-from gpucluster_train import World
+from gpucluster_train import World, log
 from gpucluster_train.channels import ChannelError
 from gpucluster_train.feed import Feed
 from gpucluster_train.mxnet import Scheduler, keep_multipliers
@@ -185,14 +185,17 @@ def train(options: recipes.Options) -> None:
         if world.is_first:  # the others wait in their next step, for this one's gradients
             if options.checkpoint:
                 training.save(epoch + 1)
-            reached = ""
+            reached, more = "", {}
             if options.validate_every and (epoch + 1) % options.validate_every == 0 and epoch + 1 < epochs:
-                reached = ", accuracy {:.4f} of {} images".format(*training.accuracy())
+                more["accuracy"], validated = training.accuracy()
+                reached = f", accuracy {more['accuracy']:.4f} of {validated} images"
+            log(step=epoch + 1, loss=loss, throughput=speed, **more)
             print(f"epoch {epoch + 1}/{epochs}: loss {loss:.4f}, {speed:.1f} images/s, {data}{reached}", flush=True)
     print(f"weights {training.weights():.4f}", flush=True)
     if world.is_first:
         accuracy, validated = training.accuracy()
         found = {"accuracy": round(accuracy, 4), "validated": validated, "loss": round(loss, 4)}
+        log(step=epochs, accuracy=found["accuracy"])
         print(json.dumps({**found, "images_per_s": round(speed, 1), "world_size": world.size}), flush=True)
 
 

@@ -25,7 +25,7 @@ from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
-from gpucluster_train import Schedule
+from gpucluster_train import Schedule, log
 from gpucluster_train.channels import ChannelError
 from gpucluster_train.data_parallel import Ranks
 from gpucluster_train.feed import Feed
@@ -223,10 +223,12 @@ def train(ranks: Ranks, options: recipes.Options) -> None:
         last = training.epoch(epoch)
         recipes.check_loss(last.loss, epoch + 1)
         training.save(epoch + 1)
-        reached = ""
+        reached, more = "", {}
         if options.validate_every and (epoch + 1) % options.validate_every == 0 and epoch + 1 < epochs:
-            reached = ", accuracy {:.4f} of {} images".format(*training.accuracy())
+            more["accuracy"], validated = training.accuracy()
+            reached = f", accuracy {more['accuracy']:.4f} of {validated} images"
         if ranks.world.is_first:
+            log(step=epoch + 1, loss=last.loss, throughput=last.speed, **more)
             rate = training.optimizer.param_groups[0]["lr"]
             print(f"epoch {epoch + 1}/{epochs}: loss {last.loss:.4f}, {last.speed:.1f} images/s, {last.data}, "
                   f"next rate {rate:.5g}{reached}", flush=True)  # fmt: skip
@@ -236,6 +238,7 @@ def train(ranks: Ranks, options: recipes.Options) -> None:
     if ranks.world.is_first:
         found = {"accuracy": round(accuracy, 4), "validated": validated, "loss": round(last.loss, 4),
                  "images_per_s": round(last.speed, 1), "world_size": ranks.world.size}  # fmt: skip
+        log(step=epochs, accuracy=found["accuracy"])
         print(json.dumps(found), flush=True)
 
 

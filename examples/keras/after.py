@@ -15,7 +15,7 @@ import horovod.tensorflow.keras as hvd
 import tensorflow as tf
 from tensorflow import keras
 
-from gpucluster_train import RULES, Schedule, batches, world
+from gpucluster_train import RULES, Schedule, batches, log, world
 from gpucluster_train.keras import LearningRate
 
 
@@ -70,6 +70,7 @@ def main() -> None:
     net.fit(data, initial_epoch=resumed_from, epochs=options.epochs, callbacks=callbacks, verbose=2 * (hvd.rank() == 0))
     if hvd.rank() == 0:
         loss, accuracy = net.evaluate(*digits.made(1000, seed=1), verbose=0)
+        log(step=options.epochs, loss=round(loss, 4), accuracy=round(accuracy, 4))
         done = {"loss": round(loss, 4), "accuracy": round(accuracy, 4), "epochs": options.epochs}
         print(json.dumps({**done, "resumed_from": resumed_from, "world_size": hvd.size()}), flush=True)
 

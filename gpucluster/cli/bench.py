@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -143,7 +143,7 @@ def command(
         return 0
     warn(bench.checked())
     found = bench.run(context, order)
-    _show_limits(found, as_json) if feed else _show(found, list(bench.first.spec.metrics), per_rank, plot, as_json)
+    _show_limits(found, as_json) if feed else _show(found, bench.first.spec.metrics, per_rank, plot, as_json)
     if found.cut_short:
         return INTERRUPTED_EXIT_CODE
     return JobFailedError.exit_code if any(run.failed for run in found.runs) else 0
@@ -235,12 +235,13 @@ class _Bench:
         return submit
 
 
-def _show(found: _Found, metrics: list[str], per_rank: bool, plot: Path | None, as_json: bool) -> None:
+def _show(found: _Found, asked: Collection[str], per_rank: bool, plot: Path | None, as_json: bool) -> None:
     from gpucluster.cli.frame.columns import columns
     from gpucluster.measure.doubts import doubts
     from gpucluster.measure.report import as_json as payload
-    from gpucluster.measure.report import report, table
+    from gpucluster.measure.report import chosen, report, table
 
+    metrics = chosen(asked, [run for run in found.runs if not run.failed])
     compared = report(found.runs, metrics, found.machines, per_rank)
     said = doubts(compared)
     if not as_json and compared.rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -71,6 +71,13 @@ class Report:
     @property
     def metrics(self) -> list[str]:
         return list(self.rows[0].finals) if self.rows else []
+
+
+def chosen(asked: Collection[str], runs: Sequence[Run]) -> list[str]:
+    """`asked`: the names in job.yaml or of --metrics. Without any, those that the program logs; the throughput that it
+    logs always counts."""
+    logged = list(dict.fromkeys(name for run in runs for name in run.metrics))
+    return [*asked, *(name for name in logged if name not in asked and (not asked or name == THROUGHPUT))]
 
 
 def report(runs: Sequence[Run], metrics: Sequence[str], machines: int | None = None, per_rank: bool = False) -> Report:

@@ -53,8 +53,13 @@ class Run:
     def nodes(self) -> list[str]:
         return list(self.ending.result.get("node_list", ()))
 
+    @property
+    def metrics(self) -> Mapping[str, Any]:
+        """Those of result.json."""
+        return self.ending.result.get("metrics") or {}
+
     def metric(self, name: str) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = (self.ending.result.get("metrics") or {}).get(name) or {}
+        found: Mapping[str, Any] = self.metrics.get(name) or {}
         return found
 
 

@@ -11,7 +11,7 @@ from gpucluster.following.jobs import Ending
 from gpucluster.measure import plot
 from gpucluster.measure.doubts import doubts
 from gpucluster.measure.noise import Estimate, difference_noise, ratio_half_width, student_t
-from gpucluster.measure.report import as_json, report, table
+from gpucluster.measure.report import as_json, chosen, report, table
 from gpucluster.measure.runs import Run
 from gpucluster.measure.settings import PLAIN, Setting, order, settings, variant
 
@@ -54,6 +54,19 @@ def test_a_variant_is_options_and_variables(text, options, env):
 def test_a_wrong_variant_is_refused(text):
     with pytest.raises(UsageError, match="must be NAME=VALUE"):
         variant(text)
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ([], ["throughput", "accuracy"]),  # what the program logs
+        (["accuracy"], ["accuracy", "throughput"]),
+        (["loss", "throughput"], ["loss", "throughput"]),
+    ],
+)
+def test_metrics_that_the_program_logs_need_no_expression(asked, names):
+    assert chosen(asked, runs(1, [100.0])) == names
+    assert chosen(asked, []) == asked
 
 
 def test_every_launcher_variant_and_size_round_by_round():
