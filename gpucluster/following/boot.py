@@ -15,7 +15,7 @@ LOG = "/var/log/gpucluster/boot.log"
 """bootstrap/user-data.sh.j2 and all boot steps write it."""
 _SSH = ["ssh", "-n", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"]
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
-"""Of a step's lines: `say` of bootstrap/lib/runner.sh."""
+"""The time of a step's lines: `say` of bootstrap/lib/runner.sh."""
 Kept = Callable[[str, float | None], Iterator[str] | None]
 """The boot log of a node that is gone, by the node's name and the Unix time at which it ran; None: there is none."""
 

@@ -29,10 +29,10 @@ LOOK_S = 1.0
 MOST_USERS = 16
 """Whose notices are delivered at once."""
 LIMIT_S = 150
-"""Of one notice: three attempts at several webhooks."""
+"""How long one notice may take: three attempts at several webhooks."""
 MOST_OUTPUT = 2**16
 E_MAILS_AN_HOUR = 30
-"""Of one user. All users' e-mails go to the administrator's address."""
+"""For each user. All users' e-mails go to the administrator's address."""
 FIRST_UID = 1000
 OLD_S = 86_400
 LONGEST_TEXT = 4000
