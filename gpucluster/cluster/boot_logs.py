@@ -10,7 +10,7 @@ from gpucluster.cluster.aws import Aws, aws_errors
 from gpucluster.render import watching
 
 MOST_PAGES = 40
-"""Of 50 streams. Each instance has a stream, the newest come first."""
+"""There are 50 streams on each. Each instance has a stream, the newest come first."""
 
 
 def kept(cloud: Aws, node: str, at_s: float | None) -> Iterator[str] | None:

@@ -141,6 +141,8 @@ users:
   - {name: alice}
   - {name: bob}
   - {name: carol, max_gpus: 1}
+
+monitoring: {alarm_email: admin@example.org}
 """
 
 
