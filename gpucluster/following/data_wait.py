@@ -4,7 +4,7 @@ metric `data_wait`."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpucluster.following import jobs
@@ -15,6 +15,7 @@ from gpucluster.head.slurm import Job
 METRIC = "data_wait"
 NOTABLE_PERCENT = 5.0
 _FAR_APART = 2.0
+_REMEDY = "`gpucluster bench --feed` measures whether the loader or the storage limits"
 
 
 def so_far(remote: Remote, job: Job) -> list[str]:
@@ -27,6 +28,11 @@ def so_far(remote: Remote, job: Job) -> list[str]:
         return words(json.loads(done.stdout)) if done.exit_code == 0 else []
     except ValueError:
         return []
+
+
+def is_notable(words: Sequence[str]) -> bool:
+    """words: of `words`."""
+    return any(_REMEDY in line for line in words)
 
 
 def percent(result: Mapping[str, Any]) -> float | None:
@@ -50,7 +56,7 @@ def words(result: Mapping[str, Any], *, notable: bool = False) -> list[str]:
     one = f"rank {wait.get('most_rank')} on {wait.get('most_node')}"
     if ranks > 1 and most > share + NOTABLE_PERCENT:
         said += f" ({one} most, {most:.0f} %)"
-    found = [f"{said}: `gpucluster bench --feed` measures whether the loader or the storage limits"]
+    found = [f"{said}: {_REMEDY}"]
     if ranks > 1 and most > _FAR_APART * share:
         found.append(f"the other ranks wait for {one} in every step: look at the disks and the load of its node first")
     return found

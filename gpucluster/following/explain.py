@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpucluster.following import causes, data_wait, jobs, logs, ownership, silent, slowness, topology, usage, why
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SHOWN_LINES = 15
 NOTABLE_IDLE_SHARE = 0.3
 READ_LINES = 60
-"""Of the rank that failed, as many as its own process keeps (gpucluster_job/ranks/program.py)."""
+"""How many lines of the failed rank: as many as its own process keeps (gpucluster_job/ranks/program.py)."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,17 @@ def _unfinished(remote: Remote, job: Job) -> Explanation:
     said += [f"it waits for {what}: {state}" for what, state in jobs.unfinished(remote, job.job_id)]
     said += silent.of(remote, job)
     quiet = causes.quiet(remote, job, jobs.folder_of(remote, job.job_id))
-    said += [*quiet, *data_wait.so_far(remote, job), *where(remote, job)]
+    waited = data_wait.so_far(remote, job)
+    said += [*quiet, *waited, *where(remote, job)]
     lines = [*why.waiting(job, nodes, staging, said)]
     if run := jobs.run_of(remote, job.job_id):
         lines.append(f"this is {run}")
     slow = slowness.of(remote, job, jobs.folder_of(remote, job.job_id))
     found = [*_waiting(remote, job, nodes, said), *slow.found]
-    state = "hung" if quiet else "slow" if slow.found else _state(job)
-    return _made(job.job_id, state, [*lines, *slow.lacks], found)
+    starved = ("data-wait",) if data_wait.is_notable(waited) else ()
+    state = "hung" if quiet else "slow" if slow.found or starved else _state(job)
+    made = _made(job.job_id, state, [*lines, *slow.lacks], found)
+    return replace(made, causes=(*made.causes, *starved))
 
 
 def _waiting(remote: Remote, job: Job, nodes: Sequence[Node] = (), said: Sequence[str] = ()) -> list[Found]:

@@ -93,3 +93,39 @@ def test_a_cancelled_job_did_not_hang(tmp_path):
     process.terminate()
     code, result, _, _ = finished(process.wait(60), tmp_path / "job")
     assert (code, result["reason"]) == (143, "cancelled")
+
+
+WAITS_IN_VAIN = """
+import os, sys, time
+sys.path.insert(0, "site-packages")
+from torch.distributed.distributed_c10d import all_reduce
+print("step", os.environ["RANK"], flush=True)
+open(f"{os.environ['OUT']}/pid{os.environ['RANK']}", "w").write(str(os.getpid()))
+def load():
+    time.sleep(600)
+load() if os.environ["RANK"] == "3" else all_reduce()
+"""
+TIMES_OUT = """
+import time
+def all_reduce():
+    time.sleep(5)
+    raise RuntimeError("[gloo/unbound_buffer.cc:78] Timed out waiting 5000ms for recv operation to complete")
+"""
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "srun"])
+def test_a_timeout_is_the_fault_of_the_rank_that_did_not_come(tmp_path, launcher):
+    """tests/cluster/seeing has the same with torch itself."""
+    job = prepare(tmp_path, {}, {"launcher": launcher, "command": ("python", "train.py")})
+    library = tmp_path / "job/code/site-packages/torch/distributed"
+    library.mkdir(parents=True)
+    (library / "distributed_c10d.py").write_text(TIMES_OUT)
+    (tmp_path / "job/code/train.py").write_text(WAITS_IN_VAIN)
+    process = subprocess.Popen(**job)
+    code, result, log, _ = finished(process.wait(240), tmp_path / "job")
+    assert (code, result["failed_rank"], result["missing_ranks"]) == (1, None, [3]), log
+    blame, stood, report = result["reason"].split("; ")
+    assert blame == "rank 3 did not come to the collective, in which ranks 0, 1, 2 waited"
+    assert stood == "rank 3 in load (train.py:8)"
+    assert re.fullmatch(r"rank [012] on train-[12] says: RuntimeError: .* Timed out waiting 5000ms for recv .*", report)
+    assert not alive((tmp_path / "pid3").read_text())
