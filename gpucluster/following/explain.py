@@ -68,7 +68,8 @@ def _unfinished(remote: Remote, job: Job) -> Explanation:
     slow = slowness.of(remote, job, jobs.folder_of(remote, job.job_id))
     found = [*_waiting(remote, job, nodes, said), *slow.found]
     starved = ("data-wait",) if data_wait.is_notable(waited) else ()
-    state = "hung" if quiet else "slow" if slow.found or starved else _state(job)
+    idle = any(each.cause.id == "gpu-idle" for each in slow.found)
+    state = "hung" if quiet and idle else "slow" if slow.found or starved else _state(job)
     made = _made(job.job_id, state, [*lines, *slow.lacks], found)
     return replace(made, causes=(*made.causes, *starved))
 
@@ -108,6 +109,8 @@ def _made(job_id: str, state: str, lines: Sequence[str], found: Sequence[Found])
     told = "\n".join(lines)
     said: list[str] = []
     for each in found:
+        if each.cause.place == "job's reason":
+            continue  # the headline has its meaning, and Slurm's own word follows
         said.append(each.sentence)
         if each.evidence and each.evidence not in told:
             said.append(f"  {each.evidence}")

@@ -9,7 +9,7 @@ HUNG = (
         "rank-missing",
         "hung",
         "rank",
-        r"(?P<ranks>[Rr]anks? \d[\d, ]*) did not come to (?P<what>.+?) (in which|that)",
+        r"(?P<ranks>[Rr]anks? \d[\d, ]*) did not come to (?P<what>.+?), in which",
         "{ranks} did not come to {what}, in which the others waited",
         "look at what that rank did meanwhile: other code for one rank (evaluation, saving, logging), or data of "
         "unequal length",
