@@ -12,11 +12,10 @@ from typing import Any
 from gpucluster import account
 from gpucluster.errors import RemoteError
 from gpucluster.following import node_hours
-from gpucluster.head import slurm
+from gpucluster.head import hostlist, slurm
 from gpucluster.head.remote import Remote
 
 HEAD = "head"
-_NODES = re.compile(r"([^,\[\]]+)(?:\[([0-9,-]+)\])?")
 FAILED = frozenset({"FAILED", "NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "TIMEOUT", "DEADLINE"})
 """Not CANCELLED, which may be the end that was wanted, nor REQUEUED and PREEMPTED: the next run may continue."""
 LONGEST_S = 230.0
@@ -142,7 +141,7 @@ def _run(row: Sequence[str], name: str) -> Run:
         _time(eligible),
         _time(started),
         _time(ended),
-        tuple(expand(nodes)),
+        hostlist.names(nodes),
         int(cpus) if cpus.isdecimal() else 0,
         int(gpus[1]) if gpus else 0,
         name,
@@ -161,16 +160,3 @@ def _with_waits(runs: Sequence[Run], waits: Mapping[str, float]) -> Iterator[Run
     for run in runs:
         counts = run.job_id in waits and run.started == newest[run.job_id]
         yield replace(run, waits_percent=float(waits[run.job_id])) if counts else run
-
-
-def expand(node_list: str) -> Iterator[str]:
-    """`train-[1-2,4],ps-1` -> train-1 train-2 train-4 ps-1. Nothing for `None assigned`."""
-    if node_list.startswith("None") or not node_list:
-        return
-    for prefix, ranges in _NODES.findall(node_list):
-        for each in ranges.split(","):
-            first, _, last = each.partition("-")
-            numbers = range(int(first), int(last or first) + 1) if first else ()
-            yield from (f"{prefix}{number:0{len(first)}d}" for number in numbers)
-            if not first:
-                yield prefix

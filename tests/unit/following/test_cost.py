@@ -127,16 +127,3 @@ def test_the_price_an_hour_now_is_what_the_head_node_last_counted() -> None:
     assert cost.per_hour(head, CLUSTER) == pytest.approx(13.2)
     head.text = ""
     assert cost.per_hour(head, CLUSTER) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("train-[1-2,4],ps-1", ["train-1", "train-2", "train-4", "ps-1"]),
-        ("a-b-[009-011]", ["a-b-009", "a-b-010", "a-b-011"]),
-        ("None assigned", []),
-        ("", []),
-    ],
-)
-def test_a_node_list_is_expanded(text: str, names: list[str]) -> None:
-    assert list(lives.expand(text)) == names
