@@ -7,6 +7,7 @@ one starts. Of a node that is always on, time without a job is the cluster's own
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -67,16 +68,30 @@ def of(
     lives: Iterable[Life], runs: Iterable[Run], always_on: Collection[str], price: Price, since_s: float, until_s: float
 ) -> list[Charge]:
     """What was spent between the two times, in pieces of at most a day in UTC."""
-    on_node: dict[str, list[Run]] = {}
-    for run in runs:
-        for node in run.nodes:
-            on_node.setdefault(node, []).append(run)
     return [
         charge
-        for life in lives
-        for begin, end, kind, shares in _of_life(life, on_node.get(life.node, ()), always_on)
+        for life, on_it in _with_runs(lives, runs)
+        for begin, end, kind, shares in _of_life(life, on_it, always_on)
         for charge in _charges(life, begin, end, kind, shares, price, since_s, until_s, life.node in always_on)
     ]
+
+
+def _with_runs(lives: Iterable[Life], runs: Iterable[Run]) -> Iterator[tuple[Life, list[Run]]]:
+    """Each instance with the runs that may have been on it. A node has one instance after the other."""
+    of_node: dict[str, list[Life]] = {}
+    for life in sorted(lives, key=lambda life: life.seen):
+        of_node.setdefault(life.node, []).append(life)
+    found: dict[str, list[tuple[Life, list[Run]]]] = {
+        node: [(life, []) for life in several] for node, several in of_node.items()
+    }
+    seen = {node: [life.seen for life in several] for node, several in of_node.items()}
+    for run in runs:
+        for node in run.nodes if run.started is not None else ():
+            for life, on_it in found.get(node, ())[bisect_left(seen.get(node, ()), run.started or 0.0) :]:
+                if run.ended is None or life.launched < run.ended:
+                    on_it.append(run)
+    for several in found.values():
+        yield from several
 
 
 def beside(usd_an_hour: Mapping[str, float], since_s: float, until_s: float) -> Iterator[Charge]:

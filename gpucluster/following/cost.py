@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 
 from gpucluster import account
 from gpucluster.config import ClusterConfig
@@ -227,6 +228,7 @@ def cents(usd: Sequence[float]) -> list[int]:
 def price(region: str) -> charges.Price:
     """On demand; nothing in a Capacity Block, which is paid in advance."""
 
+    @cache
     def usd_an_hour(kind: str, purchase: str) -> float | None:
         return 0.0 if purchase == "capacity-block" else prices.usd(kind, region)
 

@@ -37,9 +37,10 @@ class Life:
     seen: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
-    """One run of a job: a requeued job has several, and a heterogeneous one a part for each partition."""
+    """One run of a job: a requeued job has several, and a heterogeneous one a part for each partition. Equal only to
+    itself: a month has many, which are keys of the shares of their nodes."""
 
     job_id: str
     """29_3 of an array's element; 12 of both parts 12+0 and 12+1."""
