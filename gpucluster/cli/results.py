@@ -13,7 +13,9 @@ from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.job_id import array_id
 
 if TYPE_CHECKING:
+    from gpucluster.config import ClusterConfig
     from gpucluster.following import arrays
+    from gpucluster.head.remote import Remote
 
 
 @click.command()
@@ -29,17 +31,33 @@ def command(context: CliContext, job_id: str | None, form: str | None) -> int:
     """
     from gpucluster.following import arrays, jobs
 
-    with head(context) as remote:
+    config = None if context.chosen_context() else context.load()
+    with head(context, config) as remote:
         job_id = job_id or jobs.latest(remote, of_arrays=True)
         arrays.require(remote, job_id)
         found = arrays.elements(remote, job_id)
+        usd = _prices(remote, config, found) if config else {}
+    table = arrays.table(found, usd)
     if form == "json":
-        click.echo(json.dumps([_entry(each) for each in found]))
+        click.echo(json.dumps([_entry(each) | ({"usd": usd.get(each.job_id, 0.0)} if usd else {}) for each in found]))
     elif form == "csv":
-        click.echo(_csv(arrays.table(found)), nl=False)
+        click.echo(_csv(table), nl=False)
     else:
-        click.echo("\n".join(columns(arrays.table(found))))
+        click.echo("\n".join(columns(table)))
     return 0
+
+
+def _prices(remote: Remote, config: ClusterConfig, found: list[arrays.Element]) -> dict[str, float | None]:
+    """Job id of an element -> what it has cost. Empty if the cluster does not account for its jobs."""
+    from gpucluster.errors import CloudError
+    from gpucluster.following import cost
+
+    numbers = {each.job_id.partition("_")[0] for each in found}
+    try:
+        costs = cost.so_far(remote, config, numbers, elements=True)
+    except CloudError:
+        return {}
+    return {each.job_id: None if each.usd is None else round(each.usd, 2) for each in costs}
 
 
 def _entry(element: arrays.Element) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,16 +81,23 @@ def failed(found: Sequence[Element]) -> list[int]:
     return [each.index for each in found if each.state not in ("running", "pending", "completed")]
 
 
-def table(found: Sequence[Element]) -> list[list[str]]:
-    """The heading, and a row for each element: its values, its state, its metrics, and why it failed."""
+def table(found: Sequence[Element], usd: Mapping[str, float | None] | None = None) -> list[list[str]]:
+    """The heading, and a row for each element: its values, its state, its metrics, its price, and why it failed. usd:
+    by job id; without it there is no price."""
     names = list(dict.fromkeys(name for each in found for name in each.parameters))
     metrics = list(dict.fromkeys(name for each in found for name in each.metrics))
-    rows = [["element", *names, "state", *metrics, "reason"]]
+    price = ["USD"] if usd else []
+    rows = [["element", *names, "state", *metrics, *price, "reason"]]
     for each in found:
         values = [each.parameters.get(name, "") for name in names]
         measured = [_text(each.metrics.get(name)) for name in metrics]
-        rows.append([each.job_id, *values, each.state, *measured, each.reason])
+        cost = [_usd(usd.get(each.job_id, 0.0))] if usd else []
+        rows.append([each.job_id, *values, each.state, *measured, *cost, each.reason])
     return rows
+
+
+def _usd(value: float | None) -> str:
+    return "not known" if value is None else f"{value:.2f}"
 
 
 def _text(value: Any) -> str:

@@ -111,13 +111,14 @@ def jobs(remote: Remote, config: ClusterConfig, since_s: float, until_s: float) 
     return of_jobs(read(remote, config, since_s, until_s))
 
 
-def so_far(remote: Remote, config: ClusterConfig, job_ids: Collection[str]) -> list[JobCost]:
+def so_far(remote: Remote, config: ClusterConfig, job_ids: Collection[str], *, elements: bool = False) -> list[JobCost]:
     """What these jobs, and those beside them, have cost. Raises RemoteError."""
     if not job_ids or config.accounting == "off":
         return []
     found = lives.since(remote, config.state_folder, job_ids, _margin_s(config))
     first = min((run.submitted for run in found.runs), default=found.now)
-    return of_jobs(of(found, config, first, found.now, {}, only_own=_only_own(config)))
+    spent = of(found, config, first, found.now, {}, only_own=_only_own(config))
+    return of_jobs(spent, elements=elements)
 
 
 def _margin_s(config: ClusterConfig) -> float:

@@ -15,11 +15,11 @@ from scripted_day import AN_HOUR, BY_JOB, CLUSTER, NOW, TEXT, TOTAL, found
 
 from gpucluster import cli
 from gpucluster.cli import cost as verb
-from gpucluster.cli import jobs
+from gpucluster.cli import jobs, results
 from gpucluster.cli.frame import connection
 from gpucluster.cluster import spot_prices
 from gpucluster.errors import CloudError
-from gpucluster.following import cost, lives
+from gpucluster.following import arrays, cost, lives
 from tests.in_process import InProcessRemote
 
 Captured = pytest.CaptureFixture[str]
@@ -167,3 +167,19 @@ def test_jobs_has_the_price_of_each_and_goes_on_without_accounting(
     assert jobs._cell("usd", priced[0]["usd"]) == "0.17"
     sacct.write_text("#!/bin/sh\necho 'sacct: error: slurmdbd: Connection refused' >&2\nexit 1\n")
     assert jobs.priced(REMOTE, CLUSTER, rows) == rows
+
+
+def test_results_has_the_price_of_each_element(sacct: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = sacct.read_text().replace('"1|ubuntu', '"7_0|ubuntu').replace('"2|ubuntu', '"7_1|ubuntu')
+    sacct.write_text(text)
+    monkeypatch.setattr(cost.ClusterConfig, "state_folder", str(tmp_path))
+    elements = [arrays.Element(index, f"7_{index}", {"lr": f"0.{index}"}, "completed", {}) for index in (0, 1, 2)]
+    usd = results._prices(REMOTE, CLUSTER, elements)
+    assert usd == {"7_0": 0.17, "7_1": 0.17}
+    assert arrays.table(elements, usd) == [
+        ["element", "lr", "state", "USD", "reason"],
+        ["7_0", "0.0", "completed", "0.17", ""],
+        ["7_1", "0.1", "completed", "0.17", ""],
+        ["7_2", "0.2", "completed", "0.00", ""],
+    ]
+    assert arrays.table(elements)[0] == ["element", "lr", "state", "reason"]
