@@ -267,9 +267,10 @@ class Training:
             print(line, flush=True)
 
     def plot(self, epoch: int, curve: dict[str, float]) -> None:
-        """For TensorBoard, beside the checkpoints."""
-        if self.options.checkpoint and self.world.is_first:
-            self.curves = self.curves or tf.summary.create_file_writer(self.options.checkpoint)
+        """For TensorBoard: in the folder that a job's first rank has, or else beside the checkpoints."""
+        folder = os.environ.get("GPUCLUSTER_TENSORBOARD") or self.options.checkpoint
+        if folder and self.world.is_first:
+            self.curves = self.curves or tf.summary.create_file_writer(folder)
             with self.curves.as_default():
                 for name, value in curve.items():
                     tf.summary.scalar(name, value, epoch)

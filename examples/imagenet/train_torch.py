@@ -17,6 +17,7 @@ import images
 import recipes
 import torch
 from checkpoints import Checkpoint
+from curves import Curves
 from efficientnet import efficientnet_b0, efficientnet_b4
 from resnet import resnet50
 from rmsprop import RMSprop
@@ -219,6 +220,7 @@ def train(ranks: Ranks, options: recipes.Options) -> None:
     done = training.load()
     if ranks.world.is_first:
         recipes.continued(options, done)
+    curves = Curves(done)
     for epoch in range(done, epochs):
         last = training.epoch(epoch)
         recipes.check_loss(last.loss, epoch + 1)
@@ -227,6 +229,7 @@ def train(ranks: Ranks, options: recipes.Options) -> None:
         if options.validate_every and (epoch + 1) % options.validate_every == 0 and epoch + 1 < epochs:
             more["accuracy"], validated = training.accuracy()
             reached = f", accuracy {more['accuracy']:.4f} of {validated} images"
+        curves.plot(epoch + 1, loss=last.loss, images_per_s=last.speed, **more)
         if ranks.world.is_first:
             log(step=epoch + 1, loss=last.loss, throughput=last.speed, **more)
             rate = training.optimizer.param_groups[0]["lr"]
@@ -234,6 +237,7 @@ def train(ranks: Ranks, options: recipes.Options) -> None:
                   f"next rate {rate:.5g}{reached}", flush=True)  # fmt: skip
     training.check_ranks_agree()
     accuracy, validated = training.accuracy()
+    curves.plot(epochs, accuracy=accuracy)
     training.checkpoint.wait()
     if ranks.world.is_first:
         found = {"accuracy": round(accuracy, 4), "validated": validated, "loss": round(last.loss, 4),

@@ -67,6 +67,8 @@ def main() -> None:
     ]
     if hvd.rank() == 0:
         callbacks.append(Saved(options.state))
+        if folder := os.environ.get("GPUCLUSTER_TENSORBOARD"):  # `gpucluster tensorboard` opens it
+            callbacks.append(keras.callbacks.TensorBoard(folder, update_freq="batch"))
     net.fit(data, initial_epoch=resumed_from, epochs=options.epochs, callbacks=callbacks, verbose=2 * (hvd.rank() == 0))
     if hvd.rank() == 0:
         loss, accuracy = net.evaluate(*digits.made(1000, seed=1), verbose=0)
