@@ -69,11 +69,12 @@ class Prepared(NamedTuple):
         """The job's folder as a tar archive. `force`: run even if an equal run has succeeded; `clean`: start without
         the task's state; `joins`: accept an equal run that is already queued. `environment` has the values of its
         secrets; an empty one omits them. Raises UsageError."""
-        from gpucluster.submission import submit, task
+        from gpucluster.submission import commit, submit, task
 
         secrets = self.secrets(environment)
         more = task.files(self.request, self.workdir, self.packages, force=force, clean=clean, joins=joins)
         more = {**more, **submit.notices_file(self.spec, environment, self.usd_per_hour)}
+        more = {**more, **commit.files(self.spec, self.workdir)}
         return submit.pack(self.request, secrets, self.workdir, self.packages, more)
 
     def packed_without_task(self, environment: Mapping[str, str]) -> bytes:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpucluster_job import library, ourselves
 from gpucluster_job.exports import assignments
 from gpucluster_job.node import NODE_VARIABLES, scratch_folder
-from gpucluster_job.ranks import cpus
+from gpucluster_job.ranks import cpus, trackers
 
 
 class Refused(RuntimeError):
@@ -108,6 +108,7 @@ def prepare(identity: Identity) -> dict[str, str]:
     environ.update(cpus.variables(environ, is_rank=identity.is_rank))
     own = [pair for name in ("env.sh", "secrets.sh") for pair in assignments(f"{ourselves.folder()}/{name}")]
     environment = {**environ, **dict(own)}
+    environment.update(trackers.variables(environment, first=identity.label in FIRST))
     if identity.is_rank:
         cpus.bind(environment)
     return environment
