@@ -50,6 +50,20 @@ def test_a_disk_that_is_full_after_all(tmp_path: Path, monkeypatch: pytest.Monke
     )
 
 
+def test_a_disk_that_is_full_while_a_shard_is_copied(tmp_path: Path) -> None:
+    """Linux answers writes to /dev/full as a full disk does (man 4 full)."""
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set/a.tar").write_bytes(b"x" * 2048)
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy/a.tar").symlink_to("/dev/full")
+    with pytest.raises(ChannelError) as refused:
+        fetch.fill(channel(f"{tmp_path}/set", Shard("a.tar", 2048)), tmp_path / "copy")
+    assert str(refused.value) == (
+        f"{tmp_path}/copy: the disk is full: {tmp_path}/set has 2.0 KiB of shards, for which 2.0 KiB were kept free: "
+        "use an instance type with more NVMe storage, shard: by-node, or mode mount or stream"
+    )
+
+
 def test_other_errors_of_a_disk_stay_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "a.tar").touch()
     (tmp_path / "copy").touch()
