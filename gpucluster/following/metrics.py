@@ -11,7 +11,7 @@ from pathlib import Path
 from gpucluster.errors import RemoteError
 from gpucluster.following import jobs, lives, metric_lines, timeline, usage
 from gpucluster.following.usage import Series
-from gpucluster.head import arrays
+from gpucluster.head import arrays, hostlist
 from gpucluster.head.remote import Remote
 
 MOST_POINTS = 1000
@@ -67,7 +67,7 @@ def _nodes_and_time(remote: Remote, job_id: str) -> tuple[list[str], float, floa
         ends = [run.ended or found.now for run in runs]
         return list(nodes), min(run.started or found.now for run in runs), max(ends)
     job, result = jobs.find(remote, job_id), jobs.result(remote, job_id) or {}
-    names = lives.expand(job.node_list) if job and job.phase == "running" else result.get("node_list") or ()
+    names = hostlist.expand(job.node_list) if job and job.phase == "running" else result.get("node_list") or ()
     spans = timeline.spans(found)
     if not (nodes := dict.fromkeys(map(str, names))) or not spans:
         return None

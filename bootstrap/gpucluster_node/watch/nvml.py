@@ -188,7 +188,7 @@ class Nvml:
     def _call(self, function: str, *arguments: object) -> bool:
         """Whether it succeeded. A function that this driver lacks fails, too."""
         try:
-            return getattr(self._library, function)(*arguments) == 0
+            return bool(getattr(self._library, function)(*arguments) == 0)
         except AttributeError:
             return False
 
