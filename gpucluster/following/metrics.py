@@ -67,7 +67,7 @@ def _nodes_and_time(remote: Remote, job_id: str) -> tuple[list[str], float, floa
         ends = [run.ended or found.now for run in runs]
         return list(nodes), min(run.started or found.now for run in runs), max(ends)
     job, result = jobs.find(remote, job_id), jobs.result(remote, job_id) or {}
-    names = hostlist.expand(job.node_list) if job and job.phase == "running" else result.get("node_list") or ()
+    names = hostlist.names(job.node_list) if job and job.phase == "running" else result.get("node_list") or ()
     spans = timeline.spans(found)
     if not (nodes := dict.fromkeys(map(str, names))) or not spans:
         return None
