@@ -35,6 +35,9 @@ UNITS = {
 _API = f"http://127.0.0.1:{ports.PROMETHEUS}/api/v1/"
 _GIB = 2**30
 _POINTS = 500
+_FEWEST_POINTS = 60
+_POINTS_OF_GPUS = 100_000
+"""Of a name and all nodes with eight GPUs each: 64 nodes have 195 points for each GPU, which are 5 MB."""
 _SCRAPE_S = 10
 """As in bootstrap/steps/watch/prometheus.sh."""
 _RATE_S = 40
@@ -140,11 +143,12 @@ def series(
     names: Sequence[str] = (),
     step_s: float | None = None,
 ) -> list[Series]:
-    """`names`: of UNITS, by default all. At most some 500 points each. Raises Unavailable."""
+    """`names`: of UNITS, by default all. At most some 500 points each, and fewer of many nodes. Raises Unavailable."""
     chosen = [name for name in _QUERIES if not names or name in names]
     if not nodes or not chosen or end_s <= start_s:
         return []
-    step = max(step_s or 0.0, (end_s - start_s) / _POINTS, _SCRAPE_S)
+    points = max(_FEWEST_POINTS, min(_POINTS, _POINTS_OF_GPUS // (8 * len(nodes))))
+    step = max(step_s or 0.0, (end_s - start_s) / points, _SCRAPE_S)
     values = {"nodes": _selector(nodes), "mean": f"{step:.0f}s", "rate": f"{max(step, _RATE_S):.0f}s"}
     times = {"start": f"{start_s:.3f}", "end": f"{end_s:.3f}", "step": f"{step:.3f}"}
     asked = [("query_range", {"query": _QUERIES[name] % values, **times}) for name in chosen]

@@ -25,12 +25,13 @@ RECORDS = Path(__file__).resolve().parents[2] / "data/prometheus"
 class Head:
     """This machine in the head node's place."""
 
-    folder = ""
+    folder, path = "", ""
 
     def run(
         self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60, sent: Any = None
     ) -> Completed:
-        done = subprocess.run(argv, input=input or b"", capture_output=True, timeout=timeout_s)
+        environment = {"PATH": f"{self.path}/usr/bin:/bin"}
+        done = subprocess.run(argv, input=input or b"", capture_output=True, timeout=timeout_s, env=environment)
         return Completed(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def real(self, path: str) -> str:
@@ -110,6 +111,8 @@ def test_series_of_nodes_and_gpus_in_one_round_trip(head: Any, asked: list[dict[
     assert util["query"] == 'avg_over_time(gpucluster_gpu_util_percent{instance=~"train-1|xor"}[20s])'
     assert "[40s]" in network["query"], "a rate needs two scrapes"
     assert usage.series(head, [], 0.0, 1.0) == [] and len(asked) == 2
+    usage.series(head, [f"train-{number}" for number in range(64)], 0.0, 19500.0, ["gpu_util_percent"])
+    assert asked[2]["step"] == "100.000", "195 points each"
 
 
 def test_every_name_has_a_unit_and_a_query() -> None:
@@ -144,3 +147,19 @@ def test_the_summary_of_a_job_is_that_of_its_nodes(head: Any, tmp_path: Path) ->
     found = usage.summary(head, "7")
     assert found and [node["node"] for node in found["nodes"]] == ["train-2", "train-10"]
     assert (found["energy_kwh"], found["idle_share"]) == (1.0, 0.25)
+
+
+def test_the_summary_of_an_arrays_element_has_its_own_number(head: Any, tmp_path: Path) -> None:
+    """Slurm's: the element 29_3 may be job 32. squeue forgets it, and sacct does not."""
+    head.folder = str(tmp_path)
+    put(tmp_path / "29/usage/32/train-1.json", json.dumps({"node": "train-1", "gpus": []}))
+    put(tmp_path / "29/usage/29/train-1.json", json.dumps({"node": "train-9", "gpus": []}))
+    (tmp_path / "29/3").mkdir()
+    for command, number in (("squeue", ""), ("sacct", "32")):
+        path = tmp_path / "bin" / command
+        put(path, f"#!/bin/sh\necho {number}\n")
+        path.chmod(0o755)
+    assert usage.summary(head, "29_3") is None, "without Slurm nobody knows"
+    head.path = f"{tmp_path}/bin:"
+    found = usage.summary(head, "29_3")
+    assert found and [node["node"] for node in found["nodes"]] == ["train-1"]
