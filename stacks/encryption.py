@@ -70,6 +70,12 @@ def grant_secrets(role: iam.Role, key: kms.IKey | None) -> None:
         _allow(role, key, ("Decrypt",), service="secretsmanager")
 
 
+def grant_topic(role: iam.Role, key: kms.IKey) -> None:
+    """Allows a role to publish to an encrypted topic, for which SNS uses the publisher's permissions (SNS's guide, "Key
+    management")."""
+    _allow(role, key, ("Decrypt", "GenerateDataKey*"), service="sns")
+
+
 def grant_objects(role: iam.Role, key: kms.IKey | None, *, write: bool) -> None:
     """For buckets that the same key encrypts. The policy of another key must name the role itself."""
     if key:

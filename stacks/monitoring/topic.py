@@ -11,6 +11,7 @@ from constructs import Construct
 
 from stacks.arns import arn
 from stacks.context import Context
+from stacks.encryption import grant_topic
 from stacks.roles import allow
 
 _CLOUDWATCH = "cloudwatch.amazonaws.com"
@@ -43,7 +44,7 @@ class Topic(Construct):
     def _grant_notices(self, context: Context) -> None:
         """The head node publishes notices of jobs (bootstrap/gpucluster_node/mail/daemon.py)."""
         allow(context.head_role, ["sns:Publish"], [self.arn])
-        allow(context.head_role, ["kms:Decrypt", "kms:GenerateDataKey*"], [self.key.key_arn])
+        grant_topic(context.head_role, self.key)
         context.parameters.add("Topic", "topic", {"arn": self.arn})
 
     @property

@@ -87,7 +87,8 @@ def test_without_a_key_awss_own_encrypts(plain: Template) -> None:
     """But for the alarms' topic: CloudWatch may not use the key that AWS has for topics."""
     named = [each[:2] for each in keys(plain) if each[2] is not None]
     assert [name for _, name in named] == ["KmsMasterKeyId"]
-    assert not list(on_keys(plain, ""))
+    (publish,) = on_keys(plain, "")
+    assert publish["Condition"] == SNS and resources(publish) != [KEY]
 
 
 def on_keys(template: Template, role: str) -> Iterator[dict[str, Any]]:
@@ -104,14 +105,16 @@ def of_kms(template: Template, role: str) -> dict[frozenset[str], dict[str, Any]
     return {frozenset(actions(statement)): statement["Condition"] for statement in found}
 
 
+SNS = {"StringEquals": {"kms:ViaService": "sns.us-east-1.amazonaws.com"}}
 SECRETS = {"StringEquals": {"kms:ViaService": "secretsmanager.us-east-1.amazonaws.com"}}
 
 
-def test_the_head_launches_encrypted_nodes_and_reads_secrets(secured: Template) -> None:
+def test_the_head_launches_encrypted_nodes_reads_secrets_and_sends_notices(secured: Template) -> None:
     by_ec2 = {"StringEquals": {"kms:ViaService": "ec2.us-east-1.amazonaws.com"}}
     disks = ["Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo"]
     assert of_kms(secured, "HeadRole") == {
         frozenset({"kms:Decrypt"}): SECRETS,
+        frozenset({"kms:Decrypt", "kms:GenerateDataKey*"}): SNS,
         frozenset(f"kms:{action}" for action in disks): by_ec2,
         frozenset({"kms:CreateGrant"}): {**by_ec2, "Bool": {"kms:GrantIsForAWSResource": "true"}},
     }

@@ -155,6 +155,16 @@ def test_the_heads_recovery_alarms_notify_too(template_of: TemplateOf) -> None:
     assert all(len(each) == 2 and topic in each for each in remedies)
 
 
+def test_the_head_publishes_notices_of_jobs_to_the_same_topic_alone(template_of: TemplateOf) -> None:
+    template = template_of(FULL)
+    topic = {"Ref": next(iter(of_type(template, "AWS::SNS::Topic")))}
+    found = [each for each in statements(template, "HeadRole") if "sns:Publish" in str(each["Action"])]
+    assert [each["Resource"] for each in found] == [topic]
+    parameters = [each["Properties"] for each in of_type(template, "AWS::SSM::Parameter").values()]
+    (value,) = [each["Value"] for each in parameters if str(each["Name"]).endswith("/topic")]
+    assert value == {"Fn::Join": ["", ['{"arn":"', topic, '"}']]}
+
+
 def test_without_an_address_there_is_no_notification(template_of: TemplateOf) -> None:
     template = template_of(WITHOUT)
     assert alarms(template) and all("AlarmActions" not in each for each in alarms(template).values())
