@@ -25,7 +25,7 @@ _SAYS_NOTHING = re.compile(
     r"|.*ProcessRaisedException|.*ProcessExitedException)"
 )
 """Reasons of ranks whose last lines may say more."""
-_ENDED_BY_ITSELF = ("job-memory", "node-memory")
+_ENDED_BY_ITSELF = ("job-memory", "memory")
 """What the kernel did counts more than the signal that the program got."""
 _LABEL = re.compile(r"^\[[^ \]]+ [^]]+\] ")
 _NOT_OF_RANKS = re.compile(r"^(\[launcher\] |slurmstepd|srun: |error: )")
@@ -63,7 +63,8 @@ def dead(ending: Ending, own: Sequence[str]) -> list[Found]:
         own = ()  # the rank printed nothing: these are other ranks' lines
     found = ending_error(reason, [_LABEL.sub("", line, count=1) for line in own if ending.failed_label])
     slurms = () if ending.failed_label else [line for line in own if _NOT_OF_RANKS.match(line)]
-    found = found or [*_in_lines("launcher", slurms), *_in_lines("rank", slurms)][:1]
+    if not ending.failed_label:  # the launcher's, Slurm's or our own words
+        found = found or [*_in_lines("launcher", [*slurms, reason]), *_in_lines("rank", slurms)][:1]
     return [replace(each, where=_who(ending)) for each in found]
 
 

@@ -13,6 +13,7 @@ from gpucluster.following.jobs import Ending
 from gpucluster.following.known import find
 from gpucluster.following.known.cause import Found, all_of, first
 from gpucluster.following.known.table import BY_ID, CAUSES
+from gpucluster_job.ending import STOPPED_BY
 from gpucluster_job.ranks.last_words import reason
 
 DATA = Path(__file__).parents[2] / "data/why"
@@ -137,7 +138,7 @@ MISREAD: dict[str, tuple[list[str], list[str], str]] = {
     "https://github.com/ROCm/spur/issues/308": (["killed"], ["step 7"], "killed by SIGKILL, last line: step 7"),
     # The kernel's count does.
     "https://github.com/cBio/cbio-cluster/issues/232": (
-        ["node-memory"], ["step 7"],
+        ["memory"], ["step 7"],
         "out of memory: the kernel killed it, last line: RuntimeError: Connection closed by peer",
     ),
     # Bus error of a worker, not of the rank.
@@ -167,7 +168,25 @@ def test_a_job_whose_step_was_short_of_memory_and_that_completed_has_no_cause() 
     line = "slurmstepd: error: Detected 1959 oom_kill events in StepId=45226719.batch. Some of the step tasks have been"
     assert Ending("COMPLETED", {"exit_code": 0}).failed is False
     (each,) = find.dead(Ending("FAILED", {"exit_code": 1, "reason": "srun exited with code 1: x"}), [line])
-    assert each.cause.id == "job-memory"
+    assert each.cause.id == "memory"
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        (STOPPED_BY["TIME LIMIT"], "time-limit"),
+        (STOPPED_BY["NODE FAILURE"], "lost-node"),
+        ("lost the node train-2", "lost-node"),
+        (STOPPED_BY["PREEMPTION"], "preempted"),
+        ("torchrun exited with code 1: rank 0 on train-1: Signal 9 (SIGKILL) received by PID 14750", "killed"),
+        ("srun exited with code 137: srun: error: holy8a26601: task 0: Out Of Memory", "memory"),
+        ("cancelled", ""),
+    ],
+)
+def test_what_the_jobs_own_runtime_says_without_a_rank(said: str, cause: str) -> None:
+    """gpucluster_job/ending.py; records: torchrun/childfailed-sigkill.txt, slurm/srun-and-slurmstepd-errors.txt."""
+    found = find.dead(Ending("FAILED", {"exit_code": 1, "reason": said}), ["[0 n] step 1"])
+    assert [each.cause.id for each in found] == [cause] * bool(cause)
 
 
 def lines_of_a_hostile_user() -> Iterator[str]:
