@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from math import isclose
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,8 +29,15 @@ MONEY = {"usd": "USD", "idle_usd": "idle", "failed_usd": "failed", "waiting_usd"
 
 @click.command()
 @click.option("--by", type=click.Choice(BY), default="day", show_default=True, help="What a row is.")
-@click.option("--since", type=click.DateTime(FORMATS), help="In UTC.  [default: the first of this month]")
-@click.option("--until", type=click.DateTime(FORMATS), help="In UTC; a date means its end.  [default: now]")
+@click.option(
+    "--since",
+    type=click.DateTime(FORMATS),
+    metavar="DATE",
+    help="Begin, in UTC: 2026-11-01 or 2026-11-01T14:30.  [default: the first of this month]",
+)
+@click.option(
+    "--until", type=click.DateTime(FORMATS), metavar="DATE", help="End, in UTC; a date is included.  [default: now]"
+)
 @click.option("--json", "form", flag_value="json", help="Print one JSON object to stdout.")
 @click.option("--csv", "form", flag_value="csv", help="Print comma-separated values to stdout.")
 @click.pass_obj
@@ -119,10 +127,16 @@ class Shown:
     """Why that is not known."""
 
     def money(self) -> dict[str, list[int]]:
-        """Column -> the cents of each row, which add up to the column's sum."""
+        """Column -> the cents of each row. No part of a row is more than the row."""
         from gpucluster.following import cost
 
-        return {column: cost.cents([getattr(row, column) for row in self.rows]) for column in MONEY}
+        whole = cost.cents([row.usd for row in self.rows])
+        parts = {column: [getattr(row, column) for row in self.rows] for column in MONEY if column != "usd"}
+        rows = list(zip(self.rows, whole, strict=True))
+        return {"usd": whole} | {
+            column: [_part(usd, row.usd, cents) for usd, (row, cents) in zip(found, rows, strict=True)]
+            for column, found in parts.items()
+        }
 
     def usd(self) -> dict[str, float]:
         """Column -> its sum."""
@@ -184,6 +198,11 @@ class Shown:
             "not_included": self.not_included(),
             "lacks": list(self.found.lacks),
         }
+
+
+def _part(usd: float, of_usd: float, of_cents: int) -> int:
+    """In cents, and all of them if it is the whole."""
+    return of_cents if isclose(usd, of_usd) else min(round(usd * 100), of_cents)
 
 
 def _value(name: str, cell: str) -> str | float | None:
