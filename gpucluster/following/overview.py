@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpucluster.config import ClusterConfig
-from gpucluster.following import usage
-from gpucluster.hardware import prices
+from gpucluster.following import cost, usage
 from gpucluster.head import arrays, hostlist, queue, slurm
 from gpucluster.head.remote import Remote
 
@@ -163,14 +162,12 @@ def _by_node(on_nodes: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]
 
 
 def _usd(row: NodeRow, config: ClusterConfig) -> float | None:
-    """An hour of this node on demand. 0 in a Capacity Block, which is paid in advance. Of a node that boots, the price
-    of its partition's first type, which is launched while EC2 has it."""
+    """An hour of this node, as `cost` counts it. Of a node that boots, the price of the first type of its partition,
+    which is launched while EC2 has it."""
     partition = next((each for each in config.every_partition if each.name == row.partition), None)
     if partition is None:
         return None
-    if partition.purchase == "capacity-block":
-        return 0.0
-    return prices.usd(row.instance_type or partition.instance_types[0], config.region)
+    return cost.price(config.region)(row.instance_type or partition.instance_types[0], partition.purchase)
 
 
 def _shared(usd: float | None, count: int) -> float | None:

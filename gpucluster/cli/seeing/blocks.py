@@ -8,8 +8,8 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def block(share: float) -> str:
-    """0 to 1. Nothing at all is still seen as the lowest block."""
-    return _BLOCKS[min(len(_BLOCKS) - 1, max(0, int(share * len(_BLOCKS))))]
+    """0 to 1. Nothing at all is still seen as the lowest block, and so is a value that is no number."""
+    return _BLOCKS[int(share * len(_BLOCKS))] if 0 < share < 1 else _BLOCKS[-1 if share >= 1 else 0]
 
 
 def line(percents: Sequence[float], width: int) -> str:

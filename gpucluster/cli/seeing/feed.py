@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from gpucluster.errors import GpuClusterError
@@ -15,6 +15,8 @@ from gpucluster.following.overview import NodeRow, Overview
 from gpucluster.following.usage import NodeNow, Series, Unavailable, series
 from gpucluster.head.remote import Remote
 
+LATE_S = 10.0
+"""From when on an answer is shown with its age; with a longer interval, after two of them."""
 KEPT = 60
 """Samples of each node."""
 _BEFORE_S, _STEP_S = 600.0, 10.0
@@ -78,10 +80,15 @@ class Seen:
     problem: str = ""
     """Why there is no newer answer."""
     loads: Mapping[str, list[float]] = field(default_factory=dict)
+    late_s: float = LATE_S
 
     @property
     def age_s(self) -> float:
         return time.monotonic() - self.at
+
+    @property
+    def is_stale(self) -> bool:
+        return bool(self.problem) or self.age_s > self.late_s
 
 
 class Feed:
@@ -104,12 +111,12 @@ class Feed:
 
     def _of(self, overview: Overview) -> Seen:
         self._history.take(overview.nodes)
-        return Seen(overview, time.monotonic(), loads={row.name: self._history.of(row.name) for row in overview.nodes})
+        loads = {row.name: self._history.of(row.name) for row in overview.nodes}
+        return Seen(overview, time.monotonic(), "", loads, max(LATE_S, 2 * self._interval_s))
 
     def _go(self) -> None:
         while not self._over.wait(self._interval_s):
             try:
                 self._seen = self._of(self._ask())
             except GpuClusterError as error:  # such as a head node that restarts: the next question may reach it
-                last = self._seen
-                self._seen = Seen(last.overview, last.at, error.message, last.loads)
+                self._seen = replace(self._seen, problem=error.message)

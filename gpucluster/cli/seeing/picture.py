@@ -20,8 +20,6 @@ from gpucluster.job.spec import slurm_time
 
 BUSY_PERCENT, IDLE_PERCENT = 60.0, 20.0
 _BUSY, _PARTLY, _IDLE, _FREE = "green", "yellow", "red", "bright_black"
-STALE_S = 10.0
-"""An answer that is older than this, and than two intervals, is shown with its age."""
 _PRICED, _WIDE = 100, 120
 """Columns of a terminal from which jobs have their price, and nodes their memory, power and temperature."""
 _JOBS_AT_LEAST = 4
@@ -33,7 +31,7 @@ def of(seen: Seen, cluster: str, width: int, height: int | None) -> RenderableTy
     """`height` None: as long as it gets."""
     overview = seen.overview
     notes = [*_problems(overview), *overview.lacks]
-    head = [_title(seen, cluster, width), *([_stale(seen, width)] if _is_stale(seen) else [])]
+    head = [_title(seen, cluster, width), *([_stale(seen, width)] if seen.is_stale else [])]
     foot = [_cut(note, width, "yellow") for note in notes[: None if height is None else max(1, height // 8)]]
     left = None if height is None else max(4, height - len(head) - len(foot) - 3)
     jobs_want = len(overview.jobs) + 1
@@ -64,10 +62,6 @@ def _title(seen: Seen, cluster: str, width: int) -> Text:
         text.append(f"  {part}", style="not bold")
     text.truncate(width, overflow="ellipsis")
     return text
-
-
-def _is_stale(seen: Seen) -> bool:
-    return bool(seen.problem) or seen.age_s > STALE_S
 
 
 def _stale(seen: Seen, width: int) -> Text:

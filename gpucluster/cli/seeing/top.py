@@ -101,6 +101,10 @@ def _show(console: Console, fed: Feed, cluster: str, pressed: Callable[[float], 
 
     with Live(console=console, screen=True, auto_refresh=False) as live:
         key = ""
+        drawn: tuple[object, ...] = ()
         while key.lower() not in ("q", "\x1b"):
-            live.update(picture.of(fed.seen, cluster, console.width, console.height), refresh=True)
-            key = pressed(TICK_S)
+            seen, size = fed.seen, console.size
+            looks: tuple[object, ...] = (seen.at, seen.problem, size, int(seen.age_s) if seen.is_stale else 0)
+            if looks != drawn:  # a picture of 64 nodes in a wide window takes 80 ms of CPU
+                live.update(picture.of(seen, cluster, size.width, size.height), refresh=True)
+            drawn, key = looks, pressed(TICK_S)

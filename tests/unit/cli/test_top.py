@@ -135,6 +135,7 @@ def test_a_cluster_without_samples_says_so_and_shows_the_rest() -> None:
 
 def test_blocks() -> None:
     assert [block(share) for share in (-1.0, 0.0, 0.5, 0.99, 1.0, 7.0)] == ["▁", "▁", "▅", "█", "█", "█"]
+    assert block(float("nan")) == "▁"
     assert line([0, 50, 100], 5) == "  ▁▅█"
     assert line([0, 50, 100], 2) == "▅█"
 
@@ -159,6 +160,12 @@ def test_the_history_begins_with_the_head_nodes_samples(monkeypatch: pytest.Monk
     history = History()
     history.begin(None, Overview(100.0, (node(1), node(2)), (), None, ()))  # type: ignore[arg-type]
     assert (history.of("train-1"), history.of("train-2")) == ([40.0, 40.0], [7.0])
+
+
+def test_a_long_interval_is_not_late() -> None:
+    assert not Feed(lambda: SMALL, SMALL, History(), 60.0).seen.is_stale
+    assert Seen(SMALL, time.monotonic() - 100, late_s=120.0).is_stale is False
+    assert "no answer since 100 s" in drawn(Seen(SMALL, time.monotonic() - 100))
 
 
 def test_a_head_node_that_is_away_leaves_the_last_picture() -> None:
