@@ -25,7 +25,7 @@ NIGHTLY ?= none
 NIGHTLY_MINUTES ?=
 PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadgroup --no-loadscope-reorder --durations=20
 
-.PHONY: help setup boot system python node wheels wheel image demo test test-all stamp chaos lint check golden picture bench down clean test-gpu test-aws _ruff _mypy _imports _checks
+.PHONY: help setup boot system browser python node wheels wheel image demo test test-all stamp chaos lint check golden picture bench down clean test-gpu test-aws _ruff _mypy _imports _checks
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -37,6 +37,9 @@ boot: system setup wheels image ## what booting nodes on this machine takes as w
 
 system: ## Debian packages, where apt and root are there and something is missing
 	@bash tools/system-packages.sh $(APT_PACKAGES)
+
+browser: ## Debian's Chromium, for the nightly tests of the page
+	@bash tools/system-packages.sh chromium
 
 python: $(VENV)/.installed
 $(VENV)/.installed: requirements.lock pyproject.toml localcloud/pyproject.toml
@@ -71,13 +74,13 @@ demo: ## cluster.yaml to a trained model and back to nothing, on this machine
 CHECKS := tests/shell/steps/test_scripts.py tests/unit/stacks/test_stacks_cfn_lint.py tests/unit/stacks/test_stacks_nag.py
 
 test: ## every tier but nightly that this machine can run, less what make check runs; CI=true makes a skipped tier fail
-	@$(MAKE) --no-print-directory boot
+	@$(MAKE) --no-print-directory boot $(if $(filter none,$(NIGHTLY)),,browser)
 	@$(PYTEST) --nightly=$(NIGHTLY) $(NIGHTLY_MINUTES:%=--nightly-minutes=%) $(CHECKS:%=--ignore=%)
 
-test-all: boot ## every tier; stamps the nightly tests that pass
+test-all: boot browser ## every tier; stamps the nightly tests that pass
 	@$(PYTEST) --nightly=all --stamp
 
-stamp: boot ## the nightly tests whose subjects have changed since they passed, and their stamps
+stamp: boot browser ## the nightly tests whose subjects have changed since they passed, and their stamps
 	@$(PYTEST) --nightly=stale --stamp tests/nightly localcloud/tests/nightly || [ $$? = 5 ] # 5: every stamp fits
 
 # How often all rows run on the same cluster; TABLE=docs/reliability.md writes their table there.

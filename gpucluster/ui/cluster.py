@@ -74,7 +74,7 @@ class ClusterSource:
         return overview.of(self.remote, self.layout.config)
 
     def history(self) -> Sequence[HistoryRow]:
-        """Of ended jobs, accounting knows the state and the price, and the folder the rest."""
+        """Accounting knows the state and the price of ended jobs, and the folder the rest."""
         live = {row.job_id: row for row in self.overview().jobs}
         past = {job.job_id: job for job in jobs.past(self.remote, MOST_JOBS)}
         paid = self._paid()

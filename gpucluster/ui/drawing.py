@@ -175,7 +175,7 @@ def _colour(y: float | None) -> int:
 
 @dataclass(frozen=True)
 class Bar:
-    """Of a timeline, in percent of its width."""
+    """A part of a timeline, in percent of its width."""
 
     left: float
     width: float

@@ -24,12 +24,15 @@ HEADERS = {
     "img-src 'self' data:; object-src 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with no-referrer, a form's Origin would be null (Fetch, 3.2.1)
     "X-Content-Type-Options": "nosniff",
 }
 # A page of ours goes on to the page that was asked for: after a redirect, the browser would still count the request as
 # that of the page with the link, and withhold a SameSite=Strict cookie (RFC 6265bis, 5.2).
-_ENTERED = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><title>GpuCluster</title>'
+_ENTERED = (
+    '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/">'
+    '<title>GpuCluster</title><link rel="icon" href="data:,">'
+)
 _USED = "this address has been used already: it opens one browser; run `gpucluster ui` again for another one\n"
 _NO_TOKEN = "this page needs the address that `gpucluster ui` has printed, with its token\n"
 

@@ -6,6 +6,7 @@ import errno
 import socket
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from gpucluster.errors import UsageError
 from gpucluster.ui.guard import Guard
@@ -34,10 +35,10 @@ def address(listener: socket.socket, guard: Guard) -> str:
     return f"http://{HOST}:{listener.getsockname()[1]}/?token={guard.token}"
 
 
-def config(guard: Guard, *, debug: bool = False) -> uvicorn.Config:
+def config(app: ASGIApp, *, debug: bool = False) -> uvicorn.Config:
     """debug: errors of our own are shown with their tracebacks on stderr."""
     return uvicorn.Config(
-        guard,
+        app,
         log_config=None,
         log_level="error" if debug else "critical",
         access_log=False,

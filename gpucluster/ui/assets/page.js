@@ -231,6 +231,10 @@ document.addEventListener("submit", (event) => {
   if (question && !confirm(question)) event.preventDefault();
   if (event.target.id === "log-form") event.preventDefault();
 });
+document.addEventListener("input", (event) => { // other words: their first page
+  const page = event.target.form?.elements.page;
+  if (page) page.value = 1;
+});
 document.body.addEventListener("beat", () => { nodes(); curves(); });
 document.body.addEventListener("htmx:before:request", still);
 document.body.addEventListener("htmx:before:swap", before);

@@ -17,7 +17,7 @@ from gpucluster.ui.reading import Reader
 from gpucluster.ui.source import HistoryRow
 
 MOST_RUNS = 100
-"""Of one benchmark; the newest count."""
+"""The newest ones of a benchmark."""
 _NAME = re.compile(rf"(?P<bench>.+)-(?P<launcher>{'|'.join(map(re.escape, LAUNCHERS))})-(?P<nodes>\d{{1,5}})")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from conftest import Browser
+
+from tests.served_page import Browser
 
 
 def test_the_token_opens_one_browser(stranger: Browser) -> None:

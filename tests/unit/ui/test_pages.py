@@ -7,10 +7,10 @@ import json
 from html.parser import HTMLParser
 
 import pytest
-from conftest import Browser
 
 from gpucluster.errors import RemoteError
 from tests.recorded_cluster import AWAY, FAILED, HANGS, HOSTILE, RUNNING, SWEEP
+from tests.served_page import Browser
 
 PARTS = ["cluster", "jobs", "bench", "storage", "money"]
 JOB_PARTS = ["summary", "why", "log", "sweep", "result", "script"]
