@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
 import uvicorn
@@ -15,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from gpucluster.ui import app, server
 from gpucluster.ui.answers import Answers
+from gpucluster.ui.cluster import ClusterSource
 from gpucluster.ui.guard import Guard
 from gpucluster.ui.reading import Reader
 from localcloud.testing.patience import wait_for
@@ -34,7 +36,7 @@ class Browser:
 
     port: int
     guard: Guard
-    source: RecordedCluster
+    source: Any
     answers: Answers
     streams: list[str]
     """An entry for each stream of events that is open now."""
@@ -66,7 +68,7 @@ class Browser:
 
 
 @contextmanager
-def served(source: RecordedCluster, beat_s: float = 0.05) -> Iterator[Browser]:
+def served(source: RecordedCluster | ClusterSource, beat_s: float = 0.05) -> Iterator[Browser]:
     answers = Answers()
     guard = app.guarded(Reader(source, answers), beat_s)
     streams: list[str] = []
