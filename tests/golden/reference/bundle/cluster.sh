@@ -9,4 +9,6 @@ readonly ACCOUNTING=local
 readonly HOME_ON=head-nfs
 readonly NFS_PORT=296
 readonly SLURMCTLD_PORT=297
+readonly EXPORTER_PORT=300
+readonly EXPORTS=yes
 readonly JOB_CREDENTIALS=http://127.0.0.1:9911/credentials

@@ -9,7 +9,7 @@ readonly BUNDLE
 source "$BUNDLE/cluster.sh"
 
 for library in runner locks machine_environment files services firewall imds aws_api parameters tag_failure node_program apt nvidia \
-    this_machine kernel mounts lustre storage slurm_files this_partition agent; do
+    this_machine kernel mounts lustre storage slurm_files this_partition agent monitoring; do
     source "$BUNDLE/lib/$library.sh"
 done
 source "$BUNDLE/steps/storage/efs.sh"
@@ -72,6 +72,8 @@ run_step container_runtime
 run_step job_lustre
 run_step job_hooks
 run_step health
+try_step samples "$SAMPLES_MISSING"
 run_step slurm_compute
 run_step spot_notice
+try_step node_exporter "$EXPORTER_MISSING"
 run_step cloudwatch_agent

@@ -11,6 +11,10 @@ readonly BEEGFS_ROLE=none
 readonly VOLUME_GIB=200
 readonly VOLUME=/home
 readonly DATA=/home/gpucluster
+readonly PROMETHEUS=on
+readonly PROMETHEUS_PORT=301
+readonly SAMPLES_DAYS=15d
+readonly SAMPLES_SIZE=10240MB
 readonly PARTITIONS=(train small ps)
 BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
@@ -18,7 +22,7 @@ source "$BUNDLE/cluster.sh"
 
 for library in runner locks machine_environment files services firewall imds aws_api parameters wait_condition node_program apt \
     nvidia kernel mounts lustre storage environments slurm_files controller staging data_volume \
-    database this_partition agent; do
+    database this_partition agent monitoring; do
     source "$BUNDLE/lib/$library.sh"
 done
 source "$BUNDLE/steps/storage/efs.sh"
@@ -76,6 +80,11 @@ run_step beegfs
 run_step update
 run_step release
 run_step publish
+run_step mail
 run_step ready
 run_step signal
+# A cluster works without samples.
+try_step samples "$SAMPLES_MISSING"
+try_step node_exporter "$EXPORTER_MISSING"
+try_step prometheus "$PROMETHEUS_MISSING"
 run_step cloudwatch_agent
