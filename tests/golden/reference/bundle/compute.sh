@@ -75,5 +75,5 @@ run_step health
 try_step samples "$SAMPLES_MISSING"
 run_step slurm_compute
 run_step spot_notice
-try_step node_exporter "$EXPORTER_MISSING"
 run_step cloudwatch_agent
+try_step node_exporter "$EXPORTER_MISSING"

@@ -83,8 +83,8 @@ run_step publish
 run_step mail
 run_step ready
 run_step signal
-# A cluster works without samples.
+run_step cloudwatch_agent
+# A cluster works without samples. Their packages come last: without internet, an image that lacks them is tried for minutes.
 try_step samples "$SAMPLES_MISSING"
 try_step node_exporter "$EXPORTER_MISSING"
 try_step prometheus "$PROMETHEUS_MISSING"
-run_step cloudwatch_agent
