@@ -66,6 +66,8 @@ def _nodes_and_time(remote: Remote, job_id: str) -> tuple[list[str], float, floa
         nodes = dict.fromkeys(node for run in runs for node in run.nodes)
         ends = [run.ended or found.now for run in runs]
         return list(nodes), min(run.started or found.now for run in runs), max(ends)
+    if found.runs:
+        return None  # it waits for its first run
     job, result = jobs.find(remote, job_id), jobs.result(remote, job_id) or {}
     names = hostlist.names(job.node_list) if job and job.phase == "running" else result.get("node_list") or ()
     spans = timeline.spans(found)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpucluster import account
-from gpucluster.following import metrics
+from gpucluster.following import lives, metrics, usage
 from gpucluster.following.metrics import Point
 from tests.in_process import InProcessRemote
 
@@ -110,3 +110,34 @@ def test_a_long_curve_keeps_its_peaks_and_its_ends(folder: Path) -> None:
 
 def test_a_metric_has_a_limited_number_of_names(folder: Path) -> None:
     assert len(read(folder, *(line(1, {f"name{number}": 1.0}) for number in range(1500)))) == 1000
+
+
+def run(started: float | None, ended: float | None, *nodes: str) -> lives.Run:
+    return lives.Run("7", "ann", "train", "RUNNING", 50.0, 60.0, started, ended, nodes, 8, 4)
+
+
+OWN = {"result": {"started_at": "1970-01-01T00:01:40Z", "ended_at": "1970-01-01T00:03:20Z"}}
+
+
+@pytest.mark.parametrize(
+    ("runs", "own", "asked"),
+    [
+        ((run(100.0, 200.0, "train-1", "train-2"),), {}, (["train-1", "train-2"], 100.0, 200.0)),
+        # it was requeued, and runs on another node
+        ((run(100.0, 200.0, "train-1"), run(300.0, None, "train-3")), {}, (["train-1", "train-3"], 100.0, 500.0)),
+        ((run(None, None),), {}, None),
+        # without accounting, the job's own result decides
+        ((), OWN, (["train-1", "train-2"], 100.0, 200.0)),
+        ((), {}, None),
+    ],
+)
+def test_a_jobs_samples_are_those_of_its_nodes_and_its_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, runs: Any, own: Any, asked: Any
+) -> None:
+    (folder / "result.json").write_text(json.dumps({"exit_code": 0, "node_list": ["train-1", "train-2"]}))
+    monkeypatch.setattr(lives, "of_job", lambda remote, job_id: lives.Records(500.0, (), runs, None, own=own))
+    monkeypatch.setattr(metrics.jobs, "find", lambda remote, job_id: None)
+    called: list[Any] = []
+    monkeypatch.setattr(usage, "series", lambda remote, *given: called.append(given) or ["found"])
+    found: Any = metrics.samples(InProcessRemote(), "7", ("cpu_percent",))
+    assert (called, found) == (([(*asked, ("cpu_percent",))], ["found"]) if asked else ([], []))
