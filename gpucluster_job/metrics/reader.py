@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import sys
 from pathlib import Path
 
 from gpucluster_job.log import say
@@ -39,11 +41,23 @@ def main(words: list[str]) -> int:
     return 0
 
 
+def _compiled(texts: dict[str, str]) -> dict[str, Expression]:
+    """`submit` has compiled them, too, but a newer Python knows more forms, such as (?>…)."""
+    found = {}
+    for name, text in texts.items():
+        try:
+            found[name] = Expression(text)
+        except re.error as error:
+            version = ".".join(map(str, sys.version_info[:2]))
+            say(f"warning: metrics: {name} is lost: this node's Python {version} cannot read its expression: {error}")
+    return found
+
+
 class Reader:
     def __init__(self, expressions: Path, log: Path, start: int, logged: str, run: int) -> None:
-        self._names = json.loads(expressions.read_text(encoding="utf-8")) if expressions.exists() else {}
+        compiled = _compiled(json.loads(expressions.read_text(encoding="utf-8")) if expressions.exists() else {})
+        self._names = tuple(compiled)
         self._store = Store(log.parent, os.environ.get("SLURM_JOB_ID", "0"), run)
-        compiled = {name: Expression(text) for name, text in self._names.items()}
         self._deadline = Deadline()
         self._printed = Printed(log, start, compiled, self._store, self._deadline)
         self._logged = Logged(logged, self._store)

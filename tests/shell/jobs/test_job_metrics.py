@@ -228,6 +228,13 @@ def test_names_that_would_be_none_in_job_yaml_are_left_out(tmp_path):
     ]
 
 
+def test_an_expression_for_another_python_loses_only_its_metric(tmp_path):
+    written(tmp_path, "[0 train-1] accuracy: 0.5\n")
+    found, said = ended(started(tmp_path, {"newer": "(?~x)"} | ACCURACY))
+    assert list(found) == ["accuracy"]
+    assert len(said) == 1 and said[0].startswith("warning: metrics: newer is lost: this node's Python 3.")
+
+
 def test_a_program_without_the_job_ends(tmp_path):
     """The job's own process was killed."""
     written(tmp_path, "")
