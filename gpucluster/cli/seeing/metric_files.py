@@ -15,8 +15,8 @@ import click
 
 from gpucluster.cli.frame import screen
 from gpucluster.cli.seeing.curves import Curve
-from gpucluster.errors import UsageError
-from gpucluster.following import metrics, usage
+from gpucluster.errors import RemoteError, UsageError
+from gpucluster.following import metrics
 from gpucluster.following.metrics import Point
 from gpucluster.following.usage import UNITS, Series
 from gpucluster.head.remote import Remote
@@ -51,7 +51,7 @@ def read(remote: Remote, job_id: str, names: Sequence[str], *, expected: bool = 
     if wanted or not names:
         try:
             samples = [each for each in metrics.samples(remote, job_id, wanted) if each.points]
-        except usage.Unavailable as error:
+        except RemoteError as error:  # the job's own metrics are shown without them
             lacks = [error.message]
     return Found(job_id, names, points, samples, lacks)
 

@@ -18,6 +18,7 @@ from gpucluster import account, cli
 from gpucluster.cli.frame import connection
 from gpucluster.cli.seeing import curves, metrics
 from gpucluster.cli.seeing.curves import Curve
+from gpucluster.errors import RemoteError
 from gpucluster.following import jobs, usage
 from gpucluster.following import metrics as following
 from gpucluster.following.usage import Series
@@ -92,9 +93,12 @@ def test_a_name_selects_a_metric_or_each_gpus_samples(folder: Path, sampled: Non
     assert [line.split("  ")[1] for line in titles] == [f"{node} GPU {gpu}" for node in NODES for gpu in range(2)]
 
 
-def test_without_samples_a_sentence_says_why(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+@pytest.mark.parametrize("kind", [usage.Unavailable, RemoteError])
+def test_without_samples_a_sentence_says_why(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, kind: type[RemoteError]
+) -> None:
     def series(*asked: Any) -> Any:
-        raise usage.Unavailable("this cluster has no Prometheus")
+        raise kind("this cluster has no Prometheus")
 
     monkeypatch.setattr(usage, "series", series)
     assert said(capsys).splitlines()[-1] == "this cluster has no Prometheus"
