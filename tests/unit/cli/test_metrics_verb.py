@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from gpucluster import account, cli
 from gpucluster.cli.frame import connection
-from gpucluster.cli.seeing import curves, metrics
+from gpucluster.cli.seeing import curves, metrics, top
 from gpucluster.cli.seeing.curves import Curve
 from gpucluster.errors import RemoteError
 from gpucluster.following import jobs, usage
@@ -152,6 +153,28 @@ def test_an_array_has_metrics_for_each_element(folder: Path, capsys: Captured) -
     (folder / "runs").mkdir()
     (folder / "runs" / "7").write_text("0\n")
     assert "error: job 7 has metrics for each element" in refused(capsys, "7")
+
+
+def test_follow_draws_until_the_job_ends(
+    folder: Path, sampled: None, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """The head node is away meanwhile; what was drawn stays in the terminal."""
+    asked: list[str] = []
+    answers: list[Any] = [None, RemoteError("the head node restarts"), None, jobs.Ending("COMPLETED", {})]
+
+    def ending(remote: Any, job_id: str) -> Any:
+        asked.append(job_id)
+        if isinstance(answer := answers[len(asked) - 1], Exception):
+            raise answer
+        return answer
+
+    screen = io.StringIO()
+    monkeypatch.setattr(jobs, "ending", ending)
+    monkeypatch.setattr(metrics, "EVERY_S", 0.01)
+    monkeypatch.setattr(top, "terminal", lambda: Console(file=screen, force_terminal=True, width=60, height=30))
+    assert said(capsys, "--follow", "loss").startswith("loss  min 0.55  max 2")
+    assert asked == ["7"] * 4
+    assert screen.getvalue().count("loss  min 0.55") == 4 and "no answer: the head node restarts" in screen.getvalue()
 
 
 @pytest.mark.parametrize("width", [1, 20, 200])
