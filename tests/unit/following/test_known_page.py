@@ -25,7 +25,7 @@ def table() -> Iterator[str]:
 
 
 def _test(cause: Cause) -> str:
-    own = BY_CODE.get(cause.place) or f"`{cause.state}.toml`"
+    own = BY_CODE.get(cause.place) or f"{cause.state}.toml"
     return own if cause.id not in BOOTED else f"{own}, {BOOTED[cause.id]}"
 
 
