@@ -118,7 +118,10 @@ class Hang:
         return f"{missing} did not come to {found.what}, in which {waited} waited{stood}"
 
     def result(self) -> dict[str, list[object]]:
-        """For result.json."""
+        """For result.json. Removes the folder of the ranks' collectives if none has written any."""
+        if self._flights:
+            with suppress(OSError):
+                os.removedirs(self._flights)
         found = self.missing() if self._said or self.asked_at else None
         labels = sorted(found.labels, key=lambda each: each.zfill(9)) if found else []
         return {"missing_ranks": [int(each) if each.isdigit() else each for each in labels]} if labels else {}

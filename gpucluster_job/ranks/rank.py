@@ -12,9 +12,9 @@ from contextlib import suppress
 
 from gpucluster_job.failures import Failure, record, waited
 from gpucluster_job.ranks.identity import Identity, Refused, identify, prepare, this_node
-from gpucluster_job.ranks.kernel import end_with_parent, limit, limit_hits, out_of_memory_kills
+from gpucluster_job.ranks.kernel import end_with_parent, limit, limit_hits, name_this_process, out_of_memory_kills
 from gpucluster_job.ranks.last_words import reason
-from gpucluster_job.ranks.program import Program
+from gpucluster_job.ranks.program import STAYS, Program
 
 HELD_S = 15.0
 """The job asks the others to do so 5 s after it has heard of this rank (hang.py: TOGETHER_S)."""
@@ -55,6 +55,7 @@ def run(identity: Identity, command: list[str], *, leashed: bool = False) -> int
 def _stay() -> None:
     """The launcher ends the other ranks when this process ends, and they have still to say where they stand."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    name_this_process(STAYS)  # ranks/end.py waits for no program here
     time.sleep(HELD_S)
 
 

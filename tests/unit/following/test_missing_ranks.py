@@ -185,3 +185,15 @@ def test_which_errors_only_report_anothers(reason: str) -> None:
 
 def test_only_ranks_that_waited_count_as_waiting() -> None:
     assert failures.waited(GLOO) and not failures.waited("RuntimeError: Connection closed by peer")
+
+
+def test_the_folder_for_collectives_stays_only_if_it_has_some(tmp_path: Path) -> None:
+    for wrote in (False, True):
+        job = Job(tmp_path)
+        (tmp_path / "result.json").touch()
+        place = Path(job.hang.record()["TORCH_FR_DUMP_TEMP_FILE"]).parent
+        assert place.is_dir()
+        if wrote:
+            (place / "rank-0").touch()
+        assert job.hang.result() == {}
+        assert place.exists() is wrote and (tmp_path / "flights").exists() is wrote and tmp_path.exists()
