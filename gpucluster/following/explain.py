@@ -76,8 +76,14 @@ def _unfinished(remote: Remote, job: Job) -> Explanation:
 
 def _waiting(remote: Remote, job: Job, nodes: Sequence[Node] = (), said: Sequence[str] = ()) -> list[Found]:
     if slurm.base_state(job.state) == "PENDING":
-        return find.pending(job, nodes)
+        return find.pending(job, nodes if _needs(job, nodes) else ())
     return find.starting(said) if slurm.job_state(job.state).starts else []
+
+
+def _needs(job: Job, nodes: Sequence[Node]) -> bool:
+    """Whether the job waits for nodes that are out of service, and not only beside some."""
+    asked = job.reason.strip("()").startswith(("ReqNodeNotAvail", "Nodes required", "NodeDown"))
+    return asked or len([node for node in nodes if node.available]) < job.nodes
 
 
 def _ended(remote: Remote, job_id: str, ending: Ending) -> Explanation:

@@ -94,6 +94,12 @@ def test_a_node_that_is_out_names_its_cause(story: Put) -> None:
     assert any(line.startswith("train-1: slurmd on the node does not answer") for line in found.sentences)
 
 
+def test_a_node_that_is_out_is_no_cause_if_others_suffice(story: Put) -> None:
+    sinfo = "train-1|train|down*|x|Not responding\ntrain-2|train|idle|x|none"
+    story("7|PENDING|train|1||0:00|UNLIMITED|x|N/A|raise|(Priority)", sinfo=sinfo)
+    assert of_7().causes == ()
+
+
 @pytest.mark.parametrize(("ids", "state"), [((), "running"), (("slow-rank",), "slow"), (("gpu-idle",), "slow")])
 def test_a_running_job_is_slow_if_something_shows_it(
     story: Put, monkeypatch: pytest.MonkeyPatch, ids: tuple[str, ...], state: str
