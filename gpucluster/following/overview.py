@@ -73,7 +73,7 @@ class Overview:
     jobs: tuple[JobRow, ...]
     """Those that have not ended: first those with nodes, then in squeue's order."""
     usd_per_hour: float | None
-    """Of the compute nodes that run now, on demand. None if a price is not known."""
+    """The on-demand price of the compute nodes that run now. None if a price is not known."""
     lacks: tuple[str, ...]
     """What could not be found out, a sentence each."""
 
