@@ -35,6 +35,12 @@ BENCH = tuple(str(number) for number in range(4900, 4910))
 GIB = 2**30
 
 
+def _summary(node: str) -> dict[str, Any]:
+    """As bootstrap/gpucluster_node/watch/jobs.py writes it, but for the last GPU, which its user has falsified."""
+    use = {"util_percent": {"mean": 91.2, "max": 100.0, "p95": 99.0}, "memory_gib": {"mean": 30.1, "max": 31.5}}
+    return {"node": node, "gpus": [{"index": 0, **use}, {"index": HOSTILE, "util_percent": HOSTILE}, HOSTILE]}
+
+
 @dataclass
 class RecordedCluster:
     nodes: int = 64
@@ -176,7 +182,7 @@ class RecordedCluster:
             "reason": row.reason,
             "metrics": {"loss": {"last": 0.41, "min": 0.4, "max": 7.1}},
         }
-        usage = {"nodes": {"train-1": {"gpu_util_percent": {"mean": 91.2, "p95": 99.0}}}, "energy_kwh": 41.2}
+        usage = {"nodes": [_summary(node) for node in nodes], "energy_kwh": 41.2, "idle_share": 0.04}
         return Job(
             row,
             "train",

@@ -144,7 +144,40 @@ def result(reader: Reader, job_id: str) -> dict[str, Any]:
     job = answer.value
     found = job.result if job else None
     text = json.dumps(found, indent=2, ensure_ascii=False)[:_LONGEST] if found else ""
-    return {"answer": answer, "text": text, "metrics": _metrics(found or {}), "job": job}
+    summary = (job.summary if job else None) or {}
+    return {
+        "answer": answer,
+        "text": text,
+        "metrics": _metrics(found or {}),
+        "job": job,
+        "summary": summary,
+        "gpus": [row for node in summary.get("nodes", ()) for row in _gpus(node)][:MOST_LINES],
+        "columns": list(USE),
+    }
+
+
+USE = {
+    "GPU %": ("util_percent", "mean"),
+    "95 of 100": ("util_percent", "p95"),
+    "GiB at most": ("memory_gib", "max"),
+    "W": ("power_w", "mean"),
+    "°C at most": ("temperature_c", "max"),
+}
+"""Heading -> value and kind of usage.json (bootstrap/gpucluster_node/watch/jobs.py)."""
+
+
+def _gpus(node: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
+    """Each GPU of a node, with a value for each heading; None if there is none. The job's user may have changed it."""
+    given = (gpu for gpu in node.get("gpus", ()) if isinstance(gpu, dict))
+    return [
+        (f"{node.get('node', '')} GPU {gpu.get('index', '')}", [_part(gpu, name, kind) for name, kind in USE.values()])
+        for gpu in given
+    ]
+
+
+def _part(gpu: Mapping[str, Any], name: str, kind: str) -> Any:
+    found = gpu.get(name)
+    return found.get(kind) if isinstance(found, dict) else None
 
 
 def _metrics(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
