@@ -90,6 +90,21 @@ def test_the_wheel_contains_templates(installation: Installation) -> None:
     assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
 
 
+def test_the_wheel_contains_the_page(installation: Installation) -> None:
+    program = """
+from importlib.resources import files
+from gpucluster.ui import pages
+page = files("gpucluster.ui")
+print(*sorted(each.name for each in (page / "assets" / "vendored").iterdir()))
+print((page / "assets" / "page.css").is_file(), len(pages.ENVIRONMENT.list_templates()))
+"""
+    done = installation.run([installation.python, "-c", program])
+    assert done.returncode == 0, done.stderr
+    vendored, rest = done.stdout.splitlines()
+    assert vendored.split() == sorted(each.name for each in (ROOT / "gpucluster/ui/assets/vendored").iterdir())
+    assert rest == f"True {len([*(ROOT / 'gpucluster/ui/templates').rglob('*.html')])}"
+
+
 def test_the_wheel_renders_the_same_bundle(installation: Installation, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gpucluster.cli", "-c", str(ROOT / "cluster.yaml"), "render"]
     subprocess.run([*command, str(tmp_path / "theirs")], check=True, cwd=ROOT, capture_output=True, timeout=60)
