@@ -117,6 +117,7 @@ SYNONYMS = {
     "config-ssh": "ssh-config",
     "copy": "cp",
     "create": "up",
+    "dashboard": "ui",
     "delete": "down",
     "deploy": "up",
     "destroy": "down",

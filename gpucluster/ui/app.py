@@ -74,7 +74,7 @@ class Site:
             Route("/beats", self._beats),
             Mount("/assets", StaticFiles(directory=ASSETS)),
         ]
-        return Starlette(routes=routes, exception_handlers={HTTPException: self._missing})
+        return Starlette(routes=routes, exception_handlers={HTTPException: self._missing, Exception: self._broken})
 
     def _html(self, template: str, values: Values, status: int = 200) -> Response:
         source = self.reader.source
@@ -146,6 +146,13 @@ class Site:
     async def _missing(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         return self._html("missing.html", {"section": "", "words": error.detail}, error.status_code)
+
+    async def _broken(self, request: Request, error: Exception) -> Response:
+        """A part with a bug leaves the others. `--debug` shows the traceback on stderr."""
+        words = (
+            f"unexpected {type(error).__name__}: {error}; `gpucluster --debug ui` shows more: report this bug with it"
+        )
+        return HTMLResponse(Markup('<p class="lacks" role="alert">{}</p>').format(words), 500)
 
     def _first(self, template: str, view: Callable[[Reader], Values]) -> Markup | None:
         """What is known already: the page appears at once, and asks for the rest. None: nothing yet."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from html.parser import HTMLParser
 
 import pytest
@@ -174,11 +175,20 @@ def test_a_job_without_a_log_says_so(browser: Browser) -> None:
     assert "there is no job 99999" in browser.ask("/jobs/99999/parts/summary").text
 
 
+def test_a_bug_in_one_part_leaves_the_others(browser: Browser) -> None:
+    browser.source.problem = KeyError("<b>")
+    answer = browser.ask("/parts/storage")
+    assert answer.status == 500 and "unexpected KeyError: &#39;&lt;b&gt;&#39;" in answer.text
+    browser.source.problem = None
+    assert browser.ask("/parts/storage").status == 200
+
+
 def test_many_tabs_are_one_call(browser: Browser) -> None:
-    for _ in range(20):
+    began = time.monotonic()
+    for _ in range(10):
         browser.ask("/parts/cluster")
         browser.ask("/")
-    assert browser.source.calls == 1
+    assert browser.source.calls <= 1 + (time.monotonic() - began) // 4
 
 
 def test_the_stream_beats_with_age_and_problem(browser: Browser) -> None:
