@@ -222,11 +222,13 @@ class RecordedCluster:
         }
         return {name: [Point(start + 9 * step, step, value(step)) for step in steps] for name, value in values.items()}
 
-    def series(self, nodes: Sequence[str], start_s: float, end_s: float, names: Sequence[str]) -> Sequence[Series]:
+    def series(
+        self, nodes: Sequence[str], start_s: float, end_s: float, names: Sequence[str], step_s: float
+    ) -> Sequence[Series]:
         self._ask()
         if self.without_samples:
             raise Unavailable("this cluster has no samples: `monitoring.prometheus` is off")
-        times = [start_s + (end_s - start_s) * at / 200 for at in range(201)]
+        times = [start_s + step_s * at for at in range(int((end_s - start_s) / step_s) + 1)]
         units = {
             "gpu_util_percent": ("%", 90.0),
             "gpu_power_w": ("W", 340.0),

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from gpucluster.errors import GpuClusterError
 
-MOST = 300
+MOST = 120
 """How many answers are kept. A page that is open for a day may ask for many jobs."""
 
 Value = TypeVar("Value")

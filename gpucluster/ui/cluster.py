@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from gpucluster.following.explain import Explanation
     from gpucluster.following.overview import JobRow, Overview
 
-MOST_JOBS = 5000
+MOST_JOBS, NEWEST_JOBS = 5000, 100
 COST_DAYS = 30
-PRICES_S = 60.0
-"""How long prices of jobs are kept: accounting reads a month for them."""
+KEPT_S = 60.0
+"""How long prices of jobs are kept, for which accounting reads a month, and what older jobs left in their folders."""
 MOST_FILES = 500
 LONGEST = 400_000
 """Bytes of a file that are shown."""
@@ -76,16 +76,24 @@ class ClusterSource:
     def history(self) -> Sequence[HistoryRow]:
         """Accounting knows the state and the price of ended jobs, and the folder the rest."""
         live = {row.job_id: row for row in self.overview().jobs}
-        past = {job.job_id: job for job in jobs.past(self.remote, MOST_JOBS)}
+        past = {**self._folders(), **{job.job_id: job for job in jobs.past(self.remote, NEWEST_JOBS)}}
         paid = self._paid()
         found = [
             row_of(job_id, live.get(job_id), past.get(job_id), paid.get(job_id)) for job_id in {**live, **past, **paid}
         ]
         return sorted(found, key=lambda row: _number(row.job_id), reverse=True)
 
+    def _folders(self) -> Mapping[str, jobs.Past]:
+        """All of them are megabytes, so they are read seldom: only the newest change often."""
+
+        def read() -> Mapping[str, jobs.Past]:
+            return {job.job_id: job for job in jobs.past(self.remote, MOST_JOBS)}
+
+        return self._kept.ask("folders", KEPT_S, read).value or {}
+
     def _paid(self) -> Mapping[str, JobCost]:
         """Empty without accounting: the page shows the jobs all the same."""
-        return self._kept.ask("paid", PRICES_S, self._read_paid).value or {}
+        return self._kept.ask("paid", KEPT_S, self._read_paid).value or {}
 
     def _read_paid(self) -> Mapping[str, JobCost]:
         from gpucluster.following import cost
@@ -127,8 +135,10 @@ class ClusterSource:
     def metrics(self, job_id: str) -> Mapping[str, Sequence[Point]]:
         return metrics.points(self.remote, job_id)
 
-    def series(self, nodes: Sequence[str], start_s: float, end_s: float, names: Sequence[str]) -> Sequence[Series]:
-        return usage.series(self.remote, nodes, start_s, end_s, names)
+    def series(
+        self, nodes: Sequence[str], start_s: float, end_s: float, names: Sequence[str], step_s: float
+    ) -> Sequence[Series]:
+        return usage.series(self.remote, nodes, start_s, end_s, names, step_s)
 
     def why(self, job_id: str) -> Explanation:
         from gpucluster.following import explain

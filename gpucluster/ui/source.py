@@ -43,8 +43,8 @@ class HistoryRow:
 
     @property
     def kind(self) -> str:
-        """For colours: one of waiting, running, completed, failed, cancelled."""
-        if self.phase in ("waiting", "running"):
+        """For colours: one of waiting, running, completed, failed, cancelled, unknown."""
+        if self.phase != "done":
             return self.phase
         return {"COMPLETED": "completed", "CANCELLED": "cancelled"}.get(self.state, "failed")
 
@@ -104,7 +104,9 @@ class Source(Protocol):
 
     def metrics(self, job_id: str) -> Mapping[str, Sequence[Point]]: ...
 
-    def series(self, nodes: Sequence[str], start_s: float, end_s: float, names: Sequence[str]) -> Sequence[Series]: ...
+    def series(
+        self, nodes: Sequence[str], start_s: float, end_s: float, names: Sequence[str], step_s: float
+    ) -> Sequence[Series]: ...
 
     def why(self, job_id: str) -> Explanation: ...
 

@@ -141,7 +141,7 @@ def test_hours_of_updates_do_not_grow_memory(sitting: Sitting, path: str, wanted
     shown = {name: (first[name], last[name]) for name in ("JSHeapUsedSize", "Nodes", "JSEventListeners")}
     print(f"{path} after {updates // 6} and {updates} updates: {shown}")
     for name, (before, after) in shown.items():
-        assert after < 1.1 * before + 1000, f"{name} grew from {before} to {after}"
+        assert after < 1.1 * before + 2000, f"{name} grew from {before} to {after}"
     assert sitting.complaints == []
 
 
