@@ -59,6 +59,14 @@ def said(data: bytes) -> str:
         return str(error)
 
 
+def said_of_label(label: bytes) -> str:
+    try:
+        pictures_of.label_of({"__key__": "000000007", "jpg": b"", "cls": label}, 3)
+    except ChannelError as error:
+        return str(error)
+    return ""
+
+
 def layouts() -> dict[str, Any]:
     """What the net's convolutions get, and what its gradients are, of bytes as workers hand them over."""
     net = train_torch.MODELS["resnet50"](4, 0.125)
@@ -210,6 +218,7 @@ def main(folder: Path) -> None:
     report = {
         "networks": networks(),
         "decoders": {"truncated": said(jpeg[:-40]), "empty": said(b""), "text": said(b"hello")},
+        "labels": [said_of_label(label) for label in (b"2", b"3", b"cat")],
         "layouts": layouts(),
         "steps": [
             steps_that_wait(["resnet50", *tiny]),

@@ -5,9 +5,11 @@ test_recipes.py runs it on booted nodes, at the tiny size.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,15 +75,17 @@ LAUNCHERS = {
 }
 
 
-def run(programs: Path, launcher: str, *words: object, job: ImageJob | None = None) -> Run:
+def environment(programs: Path, launcher: str, job: ImageJob | None = None) -> dict[str, str]:
     variables = {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     if launcher:
         variables["GPUCLUSTER_LAUNCHER"] = launcher
-    if job:
-        variables |= job.variables
-    argv = [*LAUNCHERS[launcher], RECIPE, *words]
+    return {**os.environ, **variables, **(job.variables if job else {})}
+
+
+def run(programs: Path, launcher: str, *words: object, job: ImageJob | None = None) -> Run:
+    argv, variables = [*LAUNCHERS[launcher], RECIPE, *words], environment(programs, launcher, job)
     done = subprocess.run(
-        argv, env=os.environ | variables, capture_output=True, text=True, timeout=900, check=False, cwd=RECIPE.parent
+        argv, env=variables, capture_output=True, text=True, timeout=900, check=False, cwd=RECIPE.parent
     )
     log = done.stdout + done.stderr
     epochs = EPOCH.findall(log)
@@ -122,7 +126,41 @@ def test_b4_trains_with_everything_that_its_recipe_has(programs: Path) -> None:
     assert done.report["validated"] == 128
 
 
-def test_a_broken_picture_is_named_in_one_line(programs: Path, job: ImageJob, tmp_path: Path) -> None:
+def test_a_training_that_is_killed_while_it_writes_its_checkpoint(
+    programs: Path, job: ImageJob, tmp_path: Path
+) -> None:
+    """A pipe in the place of the new file: its writer waits in the middle, for as long as nobody reads on."""
+    path, new = tmp_path / "at.pt", tmp_path / "at.pt.new"
+    words = (*SMALL, "--data", job.pictures, "--checkpoint", path)
+    assert run(programs, "horovodrun", *words, "--epochs", "1").code == 0
+    os.mkfifo(new)
+    argv = [*LAUNCHERS["horovodrun"], RECIPE, *words, "--epochs", "3"]
+    with subprocess.Popen(argv, env=environment(programs, "horovodrun"), cwd=RECIPE.parent) as job_of_two:
+        with new.open("rb") as file:
+            part = file.read(1000)
+            (writer,) = users_of(new)
+            os.kill(writer, signal.SIGKILL)
+        assert job_of_two.wait(300) != 0
+    new.unlink()
+    new.write_bytes(part)
+    again = run(programs, "horovodrun", *words, "--epochs", "2")
+    assert again.code == 0, again.log
+    assert f"continues after epoch 1 of {path}" in again.log
+    assert (len(again.losses), [each.name for each in tmp_path.iterdir()]) == (1, ["at.pt"])
+
+
+def users_of(path: Path) -> list[int]:
+    """The other processes that have it open."""
+    found = []
+    for process in {int(each) for each in os.listdir("/proc") if each.isdigit()} - {os.getpid()}:
+        with contextlib.suppress(OSError):  # it may just have ended
+            links = [os.readlink(f"/proc/{process}/fd/{each}") for each in os.listdir(f"/proc/{process}/fd")]
+            found += [process] if str(path) in links else []
+    return found
+
+
+@pytest.mark.parametrize("launcher", ["", "horovodrun"])
+def test_a_broken_picture_is_named_in_one_line(programs: Path, job: ImageJob, tmp_path: Path, launcher: str) -> None:
     for part in ("train", "val"):
         for path in sorted((job.pictures / part).rglob("*.JPEG")):
             target = tmp_path / path.relative_to(job.pictures)
@@ -130,10 +168,11 @@ def test_a_broken_picture_is_named_in_one_line(programs: Path, job: ImageJob, tm
             target.write_bytes(path.read_bytes())
     broken = tmp_path / "train" / "c1" / "9.JPEG"
     broken.write_bytes(broken.read_bytes()[:-40])
-    done = run(programs, "", *SMALL, "--epochs", "1", "--data", tmp_path)
+    done = run(programs, launcher, *SMALL, "--epochs", "1", "--data", tmp_path)
     assert done.code == 1
-    assert re.search(rf"^error: {re.escape(str(broken))}: cannot be decoded: .*truncated", done.log, re.MULTILINE)
-    assert "Traceback" not in done.log
+    said = rf"^(\[\d\]<stderr>:|)error: {re.escape(str(broken))}: cannot be decoded: .*truncated"
+    (rank,) = re.findall(said, done.log, re.MULTILINE)
+    assert f"\n{rank}Traceback" not in done.log  # the other rank has one of Horovod's, because this one has ended
 
 
 def test_a_run_with_other_ranks_continues_with_its_own_rate(programs: Path, job: ImageJob, tmp_path: Path) -> None:
@@ -146,7 +185,7 @@ def test_a_run_with_other_ranks_continues_with_its_own_rate(programs: Path, job:
     assert "next rate 1e-05" in again.log  # the end of the schedule of this run, which has twice as many steps
 
 
-def test_a_label_beyond_the_classes_is_named_in_one_line(programs: Path, job: ImageJob) -> None:
+def test_too_few_classes_are_refused_before_the_training(programs: Path, job: ImageJob) -> None:
     done = run(programs, "", *SMALL, "--classes", "3", "--epochs", "1", job=job)
     assert "argument --classes: 3 are too few: the channel train has 4, so leave it out" in done.log
     assert "Traceback" not in done.log
@@ -224,3 +263,10 @@ def test_pictures_that_cannot_be_decoded(checks: dict[str, Any]) -> None:
     assert "image file is truncated" in said["truncated"]
     assert said["empty"].startswith("train/c0/7.JPEG: cannot be decoded: it is empty: replace the file")
     assert said["text"].startswith("train/c0/7.JPEG: cannot be decoded: it is no picture that Pillow knows")
+
+
+def test_labels_that_the_network_does_not_have(checks: dict[str, Any]) -> None:
+    fits, beyond, word = checks["labels"]
+    assert fits == ""
+    assert beyond == "sample 000000007: its label is 3; required: from 0 to 2, because the network has 3 classes"
+    assert word.startswith("sample 000000007: its cls is b'cat'; required: ")
