@@ -1,4 +1,5 @@
-"""The ImageNet recipes at a tiny size, and the schedule in each framework: gradients reach all ranks, whichever way."""
+"""The ImageNet recipes at a tiny size, Keras's example, and the schedule in each framework: gradients reach all ranks,
+whichever way."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from bed import ROOT, Bed, Submitted
 
 SUBJECTS = [
     "examples/imagenet/*",
+    "examples/keras/*",
     "gpucluster_train/*",
     "tests/cluster/programs/schedule_*.py",
     "bootstrap/environments/*.txt",
@@ -72,11 +74,29 @@ def test_efficientnet_trains_with_smddp(servers: Bed) -> None:
     train(servers, "efficientnet-smddp", *program)
 
 
-def test_mxnet_workers_end_with_the_same_weights(servers: Bed) -> None:
+def test_mxnet_workers_end_with_the_same_weights_and_continue_from_them(servers: Bed) -> None:
     program = ("--nodes", "2", "--servers", "2", "--", "python", "train_mxnet.py", "resnet50")
-    job = train(servers, "resnet50-mxnet", *program, ranks=2)
-    ((one, other),) = [[line.partition("] weights ")[2] for line in job.log if "] weights " in line]]
-    assert float(one) == float(other) > 0
+    words = (*program, "--checkpoint", "/home/ubuntu/tiny.params", "--validate-every", "2")
+    whole = train(servers, "resnet50-mxnet", *words, ranks=2)
+    more = train(servers, "resnet50-mxnet", *words, "--epochs", "5", ranks=2)
+    for job in (whole, more):
+        one, other = [line.partition("] weights ")[2] for line in job.log if "] weights " in line]
+        assert float(one) == float(other) > 0
+    assert (len(losses(whole)), len(losses(more))) == (4, 1)
+    assert any("] continues after epoch 4 of /home/ubuntu/tiny.params" in line for line in more.log)
+    assert losses(more)[0] < losses(whole)[0] / 2
+
+
+def test_the_keras_example_learns_with_horovod_and_continues(servers: Bed) -> None:
+    words = ("examples/keras/job.yaml", "--follow", "--", "python", "after.py")
+    found = []
+    for epochs in ("3", "6"):
+        done = servers.submit(*words, "--epochs", epochs, timeout_s=TIMEOUT_S)
+        assert done.exit_code == 0, done.told + "\n".join(done.log)
+        found.append(report(done))
+    assert [(each["epochs"], each["resumed_from"], each["world_size"]) for each in found] == [(3, 0, 4), (6, 3, 4)]
+    assert found[1]["loss"] <= found[0]["loss"] and found[1]["accuracy"] > 0.9
+    assert done.result["metrics"]["accuracy"]["last"] == found[1]["accuracy"]
 
 
 def follow_the_schedule(bed: Bed, framework: str, *words: str) -> None:
