@@ -37,7 +37,7 @@ _GIB = 2**30
 _POINTS = 500
 _FEWEST_POINTS = 60
 _POINTS_OF_GPUS = 100_000
-"""Of a name and all nodes with eight GPUs each: 64 nodes have 195 points for each GPU, which are 5 MB."""
+"""The points of one name on all nodes, with eight GPUs each: 64 nodes have 195 for each GPU, which are 5 MB."""
 _SCRAPE_S = 10
 """As in bootstrap/steps/watch/prometheus.sh."""
 _RATE_S = 40
@@ -129,7 +129,7 @@ class NodeNow:
     node: str
     at_s: float
     cpu_percent: float
-    """Of all cores together: 0 to 100."""
+    """The share of all cores: 0 to 100."""
     memory_used_gib: float
     memory_gib: float
     gpus: tuple[GpuNow, ...]
@@ -247,7 +247,7 @@ def _answers(text: str) -> Iterator[list[dict[str, Any]]]:
 
 
 def summary(remote: Remote, job_id: str) -> Mapping[str, Any] | None:
-    """Of an ended job: `nodes`, each with mean, max and p95 of its values and of its GPUs; `energy_kwh` and
+    """An ended job's `nodes`, each with mean, max and p95 of its values and of its GPUs; `energy_kwh` and
     `idle_share` of all its GPUs. None if it has none: it runs, was too short, or an older version ran it."""
     done = remote.run(["sh", "-c", _SUMMARIES, "sh", jobs.folder_of(remote, job_id), job_id])
     found = [each for line in done.stdout.splitlines() if (each := _node(line))]

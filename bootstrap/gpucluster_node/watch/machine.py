@@ -28,7 +28,7 @@ class Machine:
     """Mode -> seconds of all processors since the boot."""
     memory: int = 0
     memory_used: int = 0
-    """In bytes, without what the kernel can give back at once."""
+    """Bytes, without those that the kernel can give back at once."""
     efa: dict[tuple[str, str], int] = field(default_factory=dict)
     """(interface, counter) -> value, of all its ports."""
 
@@ -61,7 +61,7 @@ def cpu_s(stat: str) -> dict[str, float]:
 
 
 def busy_percent(before: dict[str, float], now: dict[str, float]) -> float:
-    """Of all processors together. A processor that waits for a disk is idle. 0 if no time has passed."""
+    """The share of all processors. A processor that waits for a disk is idle. 0 if no time has passed."""
     passed = sum(now.values()) - sum(before.values())
     idle = sum(now.get(mode, 0) - before.get(mode, 0) for mode in ("idle", "iowait"))
     return min(100.0, max(0.0, 100 * (1 - idle / passed))) if passed > 0 else 0.0

@@ -15,7 +15,7 @@ from pathlib import Path
 METRICS = Path("/run/gpucluster/metrics")
 LONGEST_FILE = 65_536
 MOST_NAMES = 100
-"""Of a job: each name is a series of its own for Prometheus. Further names are left out, and names of a job stay."""
+"""Names of a job: each is a series of its own for Prometheus. Further ones are left out."""
 LONGEST_NAME = 100
 
 

@@ -31,7 +31,7 @@ def targets(nodes: Iterable[slurm.Node], port: int) -> list[dict[str, Any]]:
 
 
 def _is_address(text: str) -> bool:
-    """Of a node that is powered off, Slurm has the name instead, or slurm.NOWHERE."""
+    """Slurm has the name instead, or slurm.NOWHERE, of a node that is powered off."""
     try:
         return text != slurm.NOWHERE and bool(ipaddress.IPv4Address(text))
     except ValueError:

@@ -20,7 +20,7 @@ from gpucluster_node.watch.textfile import Textfile
 
 OWNER = os.getuid(), os.getgid()
 EFA = {"tx_bytes": 700, "rx_bytes": 300, "retrans_pkts": 4, "lifespan": 12}
-"""Of https://github.com/aws-samples/awsome-distributed-training's efa-node-exporter, which lists the counters."""
+"""Counters of https://github.com/aws-samples/awsome-distributed-training's efa-node-exporter."""
 
 
 def put(root: Path, files: dict[str, str]) -> None:
@@ -197,7 +197,7 @@ def test_what_is_no_plain_file_of_the_user_is_not_opened(tmp_path: Path) -> None
 
 
 class Gpus:
-    """In the place of Nvml: two GPUs, of which one does not tell its power."""
+    """Two GPUs in the place of Nvml, of which one does not tell its power."""
 
     def read(self) -> list[Gpu]:
         return [
