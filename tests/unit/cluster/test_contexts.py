@@ -394,6 +394,14 @@ def test_a_log_is_followed(remote: LoginRemote, tmp_path: Path) -> None:
     assert list(remote.follow(str(log), stop=lambda: True)) == ["one", "two", "rest"]
 
 
+def test_output_is_streamed(remote: LoginRemote) -> None:
+    script = "echo out; cat; echo err >&2; exit $0"
+    assert b"".join(remote.stream(["sh", "-c", script, "0"], what="x", stop=lambda: True)) == b"out\n"
+    assert b"".join(remote.stream(["sh", "-c", script, "0"], what="x")) == b"out\n"
+    with pytest.raises(RemoteError, match="^cannot read it: exit code 7: err$"):
+        list(remote.stream(["sh", "-c", script, "7"], what="cannot read it"))
+
+
 def test_ssh_fails(remote: LoginRemote, tmp_path: Path) -> None:
     (tmp_path / "bin" / "ssh.broken").write_text("ssh: Could not resolve hostname login\n")
     with pytest.raises(RemoteError, match="no SSH connection to login: ssh: Could not resolve") as caught:
@@ -401,6 +409,8 @@ def test_ssh_fails(remote: LoginRemote, tmp_path: Path) -> None:
     assert caught.value.hint == "this must work first: ssh ssh://login"
     with pytest.raises(RemoteError, match="no SSH connection"):
         list(remote.follow("/home/ubuntu/log.txt", stop=lambda: True))
+    with pytest.raises(RemoteError, match="no SSH connection to login: ssh: Could not resolve"):
+        list(remote.stream(["true"], what="x"))
 
 
 def test_nothing_is_done_as_root(remote: LoginRemote) -> None:

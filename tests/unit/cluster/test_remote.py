@@ -11,6 +11,9 @@ import pytest
 from ssh_head import new_key, no_longer_sends, once, running_head
 
 from gpucluster.errors import RemoteError, UnansweredError
+from gpucluster.following import logs
+from gpucluster.following.logs import Selection
+from gpucluster.following.patience import Patience
 from gpucluster.head import remote as remote_module
 from gpucluster.head import streams
 from gpucluster.head.remote import Completed, SshRemote
@@ -162,6 +165,42 @@ def test_follow_waits_for_a_log_that_is_not_there_yet(head, ssh, tmp_path):
     for line in ssh.follow(str(log), stop=stop):
         seen.append(line)
     assert seen == ["late"]
+
+
+def test_output_arrives_while_the_command_runs_and_its_input_ends_when_the_caller_wants(remote):
+    asked = []
+    pieces = remote.stream(
+        ["sh", "-c", "echo first; cat; echo last"], what="x", stop=lambda: bool(asked) or asked.append(1)
+    )
+    assert b"".join(pieces) == b"first\nlast\n" and asked
+
+
+def test_much_output_arrives_in_pieces_and_errors_come_at_its_end(remote):
+    script = "head -c 4000000 /dev/zero | tr '\\0' a; head -c 4000000 /dev/zero | tr '\\0' b >&2; echo why >&2; exit 7"
+    found = remote.stream(["sh", "-c", script], what="cannot read it")
+    size = len(next(found))
+    assert size <= 65536
+    with pytest.raises(RemoteError, match="^cannot read it: exit code 7: .*why$"):
+        for piece in found:
+            size += len(piece)
+    assert size == 4_000_000
+
+
+def test_a_followed_choice_of_lines_survives_the_end_of_the_tunnel(head, ssh, tmp_path):
+    """The head node chooses the lines; each comes once, over three connections."""
+    log, done, told = tmp_path / "log.txt", threading.Event(), []
+    log.write_text("line -1\n")
+    writer = threading.Thread(target=write_lines, args=(log, 200, done, 0.01))
+    writer.start()
+    asked, waits = logs._Asked(str(log), Selection(grep="[05]$|no end")), Patience("12", told.append, time.sleep)
+    seen = []
+    for line in logs._followed(ssh, "12", asked, done.is_set, waits):
+        seen.append(line)
+        if line in ("line 30", "line 90"):
+            head.cut()
+    writer.join()
+    assert seen == [*(f"line {number}" for number in range(0, 200, 5)), "no end"]
+    assert head.opened == 3 and told
 
 
 def test_a_connection_serves_many_commands(head, ssh):
