@@ -17,7 +17,7 @@ INDEXES = "elements"
 """A file of the array's folder: one index per line."""
 PARAMETERS = "parameters.json"
 _LINKED_WHOLE = ("lib", "bin")
-_OF_THE_ARRAY = ("job.sbatch", "job.yaml", "env.json", "log.txt", "secrets.sh")
+_OF_THE_ARRAY = ("job.sbatch", "job.yaml", "env.json", "log.txt", "secrets.sh", "notify.json")
 
 
 def files(spec: JobSpec, shared: Mapping[str, File]) -> dict[str, File]:

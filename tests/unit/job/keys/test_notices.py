@@ -71,3 +71,12 @@ def test_slurm_tells_of_starts_and_ends(tmp_path):
     prepared = of(layout, read(tmp_path, "monitoring: {alarm_email: me@example.org}\n"), tmp_path / "job.yaml", {})
     assert "#SBATCH --mail-type=BEGIN,END,FAIL,INVALID_DEPEND\n" in prepared.request.materialize()
     assert prepared.usd_per_hour == pytest.approx(5.672)
+
+
+def test_an_array_has_one_file_for_all_elements(tmp_path):
+    (tmp_path / "job.yaml").write_text("command: [python, train.py]\nnotify: HOOK\narray: 0-1\n")
+    layout = expand(loads(CLUSTER))
+    prepared = of(layout, load(layout, tmp_path / "job.yaml", {}), tmp_path / "job.yaml", {})
+    more = submit.notices_file(prepared.spec, {"HOOK": "https://example.org/x"}, None)
+    named = [name for name in submit.folder_files(prepared.request, {}, None, more) if "notify" in name]
+    assert named == ["notify.json"]
