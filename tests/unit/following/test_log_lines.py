@@ -202,3 +202,25 @@ def test_mpirun_reports_between_rules(job, record):
 def test_other_words_of_a_launcher_stay(job):
     lines = [f"[launcher] srun: error: task {number} could not start" for number in range(20)]
     assert job("\n".join(lines), Selection()) == lines
+
+
+def test_horovodrun_reports_with_a_traceback_of_its_own(job):
+    """The texts of horovod/runner/gloo_run.py (_exec_command_fn, launch_gloo)."""
+    said = [
+        "Process 1 exit with status code 1.",
+        "Terminating remaining workers after failure of Process 1.",
+        "Process 0 exit with status code 143.",
+        "Traceback (most recent call last):",
+        '  File "/opt/gpucluster/env/bin/horovodrun", line 8, in <module>',
+        "    sys.exit(run_commandline())",
+        "RuntimeError: Horovod detected that one or more processes exited with non-zero status, thus causing the job "
+        "to be terminated. The first process to do so was:",
+        "Process name: 1",
+        "Exit code: 1",
+        "",
+    ]
+    lines = job("\n".join(f"[launcher] {line}" for line in said), Selection())
+    assert lines == [
+        "[launcher] 9 lines of the launcher about failed ranks: `gpucluster logs --all` shows them",
+        "[launcher] ",
+    ]
