@@ -9,8 +9,8 @@ HUNG = (
         "rank-missing",
         "hung",
         "rank",
-        r"(?P<ranks>[Rr]anks? \d[\d, ]*) did not come to (?P<what>.+?), in which",
-        "{ranks} did not come to {what}, in which the others waited",
+        r"(?P<ranks>[Rr]anks? \d[\d, ]*) did not come to .+?, in which",
+        "the others waited for {ranks}, which did not reach the same call",
         "look at what that rank did meanwhile: other code for one rank (evaluation, saving, logging), or data of "
         "unequal length",
         "gpucluster_job/hang.py",

@@ -76,7 +76,7 @@ def test_a_timeout_is_a_job_that_hung(story: Put) -> None:
     story("7|FAILED|train|2|n|0:04|UNLIMITED|x|x|raise|None", {"exit_code": 1, "reason": reason}, "[0 n] step 1\n")
     found = of_7()
     assert (found.state, found.causes) == ("hung", ("rank-missing",))
-    assert found.sentences[0] == "rank 2 did not come to all_reduce number 4, in which the others waited"
+    assert found.sentences[0] == "the others waited for rank 2, which did not reach the same call"
 
 
 def test_a_pending_job_has_advice_with_its_own_number(story: Put) -> None:
