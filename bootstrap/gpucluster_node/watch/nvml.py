@@ -123,7 +123,7 @@ class Nvml:
         self._checked("nvmlInit_v2")
         count = c_uint()
         self._checked("nvmlDeviceGetCount_v2", byref(count))
-        self._gpus = [self._found(index) for index in range(count.value)]
+        self._gpus = [found for index in range(count.value) if (found := self._found(index))]
         self._events, self._xids = self._event_set(), {index: Counter[int]() for index, _, _ in self._gpus}
 
     def read(self) -> list[Gpu]:
@@ -149,10 +149,12 @@ class Nvml:
                 if event.type == _XID and gpu.value == event.gpu:
                     self._xids[index][event.data] += 1
 
-    def _found(self, index: int) -> tuple[int, int, ctypes.c_void_p]:
-        """Index, minor number and handle."""
+    def _found(self, index: int) -> tuple[int, int, ctypes.c_void_p] | None:
+        """Index, minor number and handle. None: a broken GPU has no handle (nvml.h: NVML_ERROR_GPU_IS_LOST,
+        NVML_ERROR_IRQ_ISSUE, NVML_ERROR_INSUFFICIENT_POWER), and the others are read."""
         handle, minor = ctypes.c_void_p(), c_uint(index)
-        self._checked("nvmlDeviceGetHandleByIndex_v2", c_uint(index), byref(handle))
+        if not self._call("nvmlDeviceGetHandleByIndex_v2", c_uint(index), byref(handle)):
+            return None
         self._call("nvmlDeviceGetMinorNumber", handle, byref(minor))
         return index, minor.value, handle
 

@@ -19,9 +19,10 @@ from pathlib import Path
 from gpucluster_node import files
 from gpucluster_node.log import start_logging
 from gpucluster_node.watch import jobs, machine, metrics
+from gpucluster_node.watch.gpus import Gpus
 from gpucluster_node.watch.jobs import GIB, Job, Usage
 from gpucluster_node.watch.machine import JobGroup, Machine
-from gpucluster_node.watch.nvml import Gpu, Nvml, NvmlError
+from gpucluster_node.watch.nvml import Gpu
 from gpucluster_node.watch.textfile import Textfile
 
 log = logging.getLogger("sampler")
@@ -63,7 +64,7 @@ class Sample:
 @dataclass
 class Sampler:
     node: str
-    nvml: Nvml | None
+    gpus: Gpus
     root: Path = Path("/")
     jobs_folder: Path = jobs.JOBS
     metrics_folder: Path = metrics.METRICS
@@ -76,7 +77,7 @@ class Sampler:
 
     def take(self) -> Sample:
         """Takes a sample, for the jobs that run now; finishes those that have ended."""
-        now = Sample(time.time(), machine.read(self.root), self.nvml.read() if self.nvml else [])
+        now = Sample(time.time(), machine.read(self.root), self.gpus.read())
         self.before = now = now.after(self.before)
         running = jobs.running(self.jobs_folder)
         self._finish(running)
@@ -135,19 +136,11 @@ def _of_gpu(file: Textfile, gpu: Gpu) -> None:
         file.gauge("gpucluster_gpu_slowed", 1, gpu=gpu.index, reason=reason)
 
 
-def open_nvml() -> Nvml | None:
-    try:
-        return Nvml()
-    except NvmlError as error:
-        log.info("no samples of GPUs: %s", error)
-        return None
-
-
 def main() -> None:
     start_logging()
     os.nice(10)
     TEXTFILE.parent.mkdir(parents=True, exist_ok=True)
-    sampler = Sampler(socket.gethostname(), open_nvml())
+    sampler = Sampler(socket.gethostname(), Gpus())
     count = 0
     while True:
         began = time.monotonic()

@@ -65,6 +65,15 @@ def test_a_function_that_the_driver_lacks_leaves_its_value_unknown(tmp_path: Pat
     assert math.isnan(gpu.power_w) and gpu.temperature_c == 30
 
 
+def test_a_gpu_that_has_fallen_off_the_bus_hides_no_other(tmp_path: Path) -> None:
+    compiled(tmp_path)
+    lost = "int nvmlDeviceGetHandleByIndex_v2(unsigned i, gpu_t **g) { return i == 1 ? 15 : found(i, g); }\n"
+    source = (tmp_path / "nvml.c").read_text().replace("nvmlDeviceGetHandleByIndex_v2", "found")
+    (tmp_path / "nvml.c").write_text(source + lost)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "lost.so", tmp_path / "nvml.c"], check=True)
+    assert [gpu.index for gpu in Nvml(str(tmp_path / "lost.so")).read()] == [0, 2, 3]
+
+
 def test_a_machine_without_the_driver_says_so(tmp_path: Path) -> None:
     with pytest.raises(NvmlError, match="cannot open shared object file"):
         Nvml(str(tmp_path / "none.so.1"))
