@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request, expect, sync_playwright
 
-from localcloud.testing.patience import slowness
+from localcloud.testing.patience import slowness, wait_for
 from tests.recorded_cluster import AWAY, HANGS, RUNNING, SWEEP, RecordedCluster
 from tests.served_page import Browser, served
 
@@ -173,6 +174,21 @@ def test_seven_tabs_share_a_stream(sitting: Sitting) -> None:
         expect(page.locator("#beat")).to_contain_text("as of")
         expect(page.locator("#node-train-64")).to_be_attached()
     assert len(sitting.server.streams) == 1
+
+
+def test_a_page_that_nobody_sees_asks_nothing(sitting: Sitting) -> None:
+    expect(sitting.page.locator("#beat")).to_contain_text("as of")
+    show = "(hidden) => { Object.defineProperty(document, 'hidden', {value: hidden, configurable: true}); " + (
+        "document.dispatchEvent(new Event('visibilitychange')); }"
+    )
+    sitting.page.evaluate(show, True)
+    wait_for("the stream's end", lambda: not sitting.server.streams, 20, 0.1)
+    calls = sitting.server.source.calls
+    sitting.page.wait_for_timeout(6000)
+    assert sitting.server.source.calls == calls
+    sitting.page.evaluate(show, False)
+    wait_for("the stream", lambda: sitting.server.streams, 20, 0.1)
+    expect(sitting.page.locator("#beat")).to_have_text(re.compile("as of [0-3] s ago"), timeout=20_000)
 
 
 def test_a_head_node_that_is_away_and_back(sitting: Sitting) -> None:

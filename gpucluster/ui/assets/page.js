@@ -14,7 +14,10 @@ let waiting = false;
 function listen() {
   if (window.SharedWorker) {
     const worker = new SharedWorker("/assets/worker.js");
+    const seen = () => worker.port.postMessage(document.hidden ? "hidden" : "seen");
     worker.port.onmessage = (event) => hear(event.data);
+    document.addEventListener("visibilitychange", seen);
+    seen();
     window.addEventListener("pagehide", () => worker.port.postMessage("bye"));
     window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   } else {

@@ -19,7 +19,7 @@ IDLE_PERCENT = 5.0
 
 @dataclass(frozen=True)
 class Cell:
-    """One GPU in the heat map."""
+    """One GPU in the heat map, or the CPUs of a node without GPUs."""
 
     level: str
     """A class of assets/page.css: h0 to h10, `none` without a sample, `off` on a node that does not run."""
@@ -37,7 +37,8 @@ class Heat:
     mark: str
     """For its colour: busy, free, off, booting or out."""
     percent: float | None
-    """The mean of its GPUs."""
+    """The mean of its GPUs; of its CPUs, if it has no GPU."""
+    words: str
 
 
 def context(reader: Reader) -> dict[str, Any]:
@@ -69,10 +70,27 @@ def _partitions(found: Overview) -> list[str]:
 
 
 def _heat(node: NodeRow) -> Heat:
-    gpus = node.usage.gpus if node.usage and node.running else ()
-    cells = tuple(cell(gpu, node.name, bool(node.job_ids)) for gpu in gpus) or _without_samples(node)
-    percent = sum(gpu.util_percent for gpu in gpus) / len(gpus) if gpus else None
-    return Heat(node, cells, mark(node), percent)
+    if not (node.usage and node.running):
+        return Heat(node, _without_samples(node), mark(node), None, _described(node))
+    gpus = node.usage.gpus
+    cells = tuple(cell(gpu, node.name, bool(node.job_ids)) for gpu in gpus)
+    if not gpus:
+        cells = (Cell(_level(node.usage.cpu_percent), f"{node.name}: CPU {node.usage.cpu_percent:.0f} %"),)
+    percent = sum(gpu.util_percent for gpu in gpus) / len(gpus) if gpus else node.usage.cpu_percent
+    return Heat(node, cells, mark(node), percent, _described(node))
+
+
+def _described(node: NodeRow) -> str:
+    words = [f"{node.name}: {node.state}", node.instance_type]
+    words += [f"job {', '.join(node.job_ids)}"] if node.job_ids else []
+    if node.usage:
+        memory = f"{node.usage.memory_used_gib:.0f} of {node.usage.memory_gib:.0f} GiB"
+        words.append(f"CPU {node.usage.cpu_percent:.0f} %, memory {memory}")
+    return ", ".join(filter(None, words))
+
+
+def _level(percent: float) -> str:
+    return f"h{min(LEVELS, max(0, round(percent / 100 * LEVELS)))}"
 
 
 def cell(gpu: GpuNow, node: str, in_use: bool) -> Cell:
@@ -82,8 +100,7 @@ def cell(gpu: GpuNow, node: str, in_use: bool) -> Cell:
     )
     if gpu.throttled:
         words += f", slowed by {', '.join(gpu.throttled)}"
-    level = min(LEVELS, max(0, round(gpu.util_percent / 100 * LEVELS)))
-    return Cell(f"h{level}", words, in_use and gpu.util_percent < IDLE_PERCENT)
+    return Cell(_level(gpu.util_percent), words, in_use and gpu.util_percent < IDLE_PERCENT)
 
 
 def _without_samples(node: NodeRow) -> tuple[Cell, ...]:
