@@ -24,7 +24,7 @@ def command() -> None:
     """Use a Slurm cluster that GpuCluster did not build. You need an account there and ssh, but no root.
 
     A context is the stored address of such a cluster. The verbs submit, jobs, logs, why, cancel, results, resubmit,
-    status, top, tensorboard, ssh, shell, cp, sync, fetch and forward use the first of these that is given:
+    status, top, ui, tensorboard, ssh, shell, cp, sync, fetch and forward use the first of these that is given:
     --context NAME, the cluster file of -c or GPUCLUSTER_CONFIG, GPUCLUSTER_CONTEXT, `context use`.
     """
 
