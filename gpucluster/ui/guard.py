@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -99,12 +99,9 @@ def _name(host: str) -> str:
 
 
 def _value(headers: Headers, cookie: str) -> str:
-    """Other servers on this machine's loopback may have set cookies of any form."""
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(cookie)
-    except CookieError:
-        return ""
-    return found.value if found else ""
+    """Other servers on this machine's loopback may have set cookies of any form, such as JSON. http.cookies gives up at
+    the first that is not as in RFC 6265, and with it ours."""
+    return cookie_parser(headers.get("cookie", "")).get(cookie, "")
 
 
 def _same(given: str, wanted: str) -> bool:

@@ -98,3 +98,12 @@ def test_no_other_form_does(writer: Browser, form: dict[str, str], headers: dict
 def test_a_link_cancels_nothing(writer: Browser) -> None:
     assert writer.ask(f"/jobs/5000/cancel?form_key={writer.guard.form_key}").status == 405
     assert writer.source.cancelled == []
+
+
+@pytest.mark.parametrize(
+    "foreign", ['view={"x": 1, "y": [2]}', "path=/x", "flag", "two words=1", "[a]=1", "gr\u00fcn=1", 'token="2|1:0|xy"']
+)
+def test_cookies_of_other_servers_on_loopback_do_not_hide_ours(browser: Browser, foreign: str) -> None:
+    """A port is no border for cookies, and browsers send what RFC 6265 does not allow."""
+    sent = f"{foreign}; {browser.cookie}; {foreign}".encode().decode("latin-1")
+    assert browser.ask("/", cookie=sent).status == 200
