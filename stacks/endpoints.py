@@ -31,8 +31,10 @@ class Endpoints(Construct):
         callers: Sequence[ec2.ISecurityGroup],
         job_roles: bool,
         file_systems: bool,
+        notices: bool,
     ) -> None:
-        """`job_roles`: jobs assume their own role, with STS. `file_systems`: the head node creates some, with FSx."""
+        """`job_roles`: jobs assume their own role, with STS. `file_systems`: the head node creates some, with FSx.
+        `notices`: it sends e-mails about jobs, with SNS."""
         super().__init__(scope, id_)
         self._vpc = vpc
         self._subnet = subnet
@@ -52,6 +54,8 @@ class Endpoints(Construct):
             services["Sts"] = Services.STS
         if file_systems:
             services["Fsx"] = Services.FSX
+        if notices:
+            services["Sns"] = Services.SNS
         for name, service in services.items():
             self._endpoint(name, service)
         elsewhere = Stack.of(self).region != ROUTE_53_REGION

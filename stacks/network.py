@@ -58,6 +58,7 @@ class Network(Construct):
                 callers=[self.head, self.compute],
                 job_roles=config.jobs_have_role,
                 file_systems=bool(config.lustre_with_jobs),
+                notices=config.monitoring.alarm_email is not None,
             )
 
     def _existing(self, config: ClusterConfig) -> tuple[ec2.IVpc, ec2.ISubnet]:

@@ -13,7 +13,7 @@ validator = Validators("Network")
 KEPT_BY_AWS = 5
 BESIDE_NODES = 8
 """Addresses of the head node, its replacement, the Instance Connect Endpoint and file systems."""
-INTERFACE_ENDPOINTS = 8
+INTERFACE_ENDPOINTS = 9
 """The maximum with internet: none."""
 
 SUBNET_SIZES = "https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html"

@@ -123,6 +123,7 @@ OF_JOBS = (
     "storage: [{mount: /fsx, type: fsx-lustre, lifetime: jobs,"
     ' data_repositories: [{path: /a, s3: "s3://my-bucket/a", import: [new]}]}]\n'
 )
+NOTICES = "monitoring: {alarm_email: me@example.com}\n"
 
 
 @pytest.mark.parametrize(
@@ -134,8 +135,9 @@ OF_JOBS = (
             {"ec2", "ssm", "secretsmanager", "logs", "monitoring", "sts"},
         ),
         (OF_JOBS, {"ec2", "ssm", "secretsmanager", "logs", "monitoring", "fsx"}),
+        (NOTICES, {"ec2", "ssm", "secretsmanager", "logs", "monitoring", "sns"}),
     ],
-    ids=["without jobs' role", "with jobs' role", "with a file system of jobs"],
+    ids=["without jobs' role", "with jobs' role", "with a file system of jobs", "with e-mails"],
 )
 def test_every_api_that_nodes_call_has_an_endpoint(
     template_of: Callable[[str], Template], more: str, services: set[str]
@@ -147,6 +149,10 @@ def test_every_api_that_nodes_call_has_an_endpoint(
     assert len(gateways) == 1 and "s3" in str(gateways[0]["ServiceName"]) and gateways[0]["RouteTableIds"]
     asked_of_an_existing_vpc = needed_services(loads(cluster("{internet: none}", more=more)))
     assert set(asked_of_an_existing_vpc) == names | {"com.amazonaws.eu-west-1.s3"}
+    (priced,) = [
+        each.name for each in beside_nodes(loads(cluster("{internet: none}", more=more))) if "AWS's" in each.name
+    ]
+    assert priced == f"{len(names)} endpoints of AWS's services"
 
 
 def test_the_head_node_reaches_the_role_that_keeps_packages(template_of: Callable[[str], Template]) -> None:

@@ -21,6 +21,8 @@ SERVERS = "https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.h
 AMAZON = ("AmazonProvidedDNS", "169.254.169.253", "fd00:ec2::253")
 """The names of the VPC's resolver in DHCP options; a further one is the address of the VPC's network plus two."""
 
+OPTIONAL = (".sns",)
+"""Without it, only e-mails about jobs do not arrive."""
 NEEDED_ENDPOINTS = ("ec2", "ssm", "secretsmanager", "logs", "monitoring")
 
 
@@ -178,7 +180,7 @@ def subnet_gives_no_public_addresses(network: Network, path: Path, config: Clust
 
 @validator("vpc-has-endpoints", ENDPOINTS)
 def vpc_has_endpoints(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """With internet: none an existing VPC has endpoints with private DNS for every service that nodes call."""
+    """With internet: none an existing VPC has endpoints with private DNS for every service that nodes need."""
     if not network.vpc_id or network.internet != "none":
         return
     there = {
@@ -187,7 +189,7 @@ def vpc_has_endpoints(network: Network, path: Path, config: ClusterConfig, accou
         if endpoint["VpcId"] == network.vpc_id and endpoint.get("State", "available").lower() == "available"
         if endpoint["VpcEndpointType"] == "Gateway" or endpoint.get("PrivateDnsEnabled")
     }
-    missing = [name for name in needed_services(config) if name not in there]
+    missing = [name for name in needed_services(config) if name not in there and not name.endswith(OPTIONAL)]
     if missing:
         yield Finding(
             (*path, "vpc_id"),
@@ -228,6 +230,7 @@ def needed_services(config: ClusterConfig) -> list[str]:
         *NEEDED_ENDPOINTS,
         *(["sts"] if config.jobs_have_role else []),
         *(["fsx"] if config.lustre_with_jobs else []),
+        *(["sns"] if config.monitoring.alarm_email else []),
         "s3",
     ]
     return ["com.amazonaws.route53", *(f"com.amazonaws.{config.region}.{name}" for name in names)]

@@ -202,11 +202,14 @@ CASES: dict[str, Online | list[Online]] = {
         fails=subnet(MapPublicIpOnLaunch=True),
         passes=subnet(MapPublicIpOnLaunch=False),
     ),
-    "vpc-has-endpoints": Online(
-        CLOSED,
-        key="network.vpc_id",
-        says="vpc-11111111 has no endpoint with private DNS for com.amazonaws.us-east-1.monitoring",
-        fails=endpoints("logs"),
-        passes=endpoints("monitoring", "logs"),
-    ),
+    "vpc-has-endpoints": [
+        Online(
+            config,
+            key="network.vpc_id",
+            says="vpc-11111111 has no endpoint with private DNS for com.amazonaws.us-east-1.monitoring",
+            fails=endpoints("logs"),
+            passes=endpoints("monitoring", "logs"),
+        )
+        for config in (CLOSED, {**CLOSED, "monitoring": {"alarm_email": "me@example.com"}})
+    ],
 }
