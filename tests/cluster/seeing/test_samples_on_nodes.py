@@ -65,8 +65,9 @@ def test_a_jobs_samples_while_it_runs_and_after_it(people: Bed, remote: SshRemot
     read = f"sudo cat {written} 2>/dev/null || :"
     of_node = until("the job's summary", lambda: parsed(people.ssh("sh", "-c", read)), 240)
     assert of_node["node"] == node.node and of_node["samples"] > 5
-    (gpu,) = of_node["gpus"]
-    assert gpu["util_percent"]["max"] > 0 and gpu["energy_kwh"] > 0 and gpu["idle_share"] < 1
+    assert [gpu["index"] for gpu in of_node["gpus"]] == [0, 1, 2, 3], "it had the whole node"
+    for gpu in of_node["gpus"]:
+        assert gpu["util_percent"]["max"] > 0 and gpu["energy_kwh"] > 0 and gpu["idle_share"] < 1
     assert people.ssh("sudo", "stat", "-c", "%U", written).strip() == "bob", "root writes nothing into a user's folder"
 
     series = usage.series(remote, [node.node], began, time.time(), ["gpu_util_percent", "memory_gib"])
