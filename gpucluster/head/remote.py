@@ -153,12 +153,9 @@ class SshRemote:
         try:
             streams.start(channel, commands.around(argv), CONNECT_TIMEOUT_S)
             error = streams.Reader(channel.recv_stderr)
-            if stop is None:
-                channel.shutdown_write()
             yield from commands.output_after_mark(streams.received(channel, _IDLE_S, stop))
-            if not channel.status_event.wait(CONNECT_TIMEOUT_S):
-                raise streams.unanswered(CONNECT_TIMEOUT_S)
-            Completed(streams.exit_code(channel), "", commands.messages(error.text())).check(what)
+            code = streams.exit_code(channel, CONNECT_TIMEOUT_S)
+            Completed(code, "", commands.messages(error.text())).check(what)
         except streams.broken() as problem:
             raise streams.failure(channel, problem) from None
         finally:
@@ -243,9 +240,7 @@ class SshRemote:
             channel.shutdown_write()
             # Read output before the exit status: with a full window the command cannot end before we read.
             out = b"".join(iter(lambda: channel.recv(65536), b""))
-            if not channel.status_event.wait(timeout_s):
-                raise TimeoutError
-            exit_code = streams.exit_code(channel)
+            exit_code = streams.exit_code(channel, timeout_s)
         except TimeoutError:
             raise streams.unanswered(timeout_s) from None
         except streams.broken() as problem:

@@ -67,10 +67,13 @@ def unanswered(timeout_s: float) -> UnansweredError:
     return UnansweredError(f"the head node did not answer within {timeout_s:.0f} s")
 
 
-def exit_code(channel: paramiko.Channel) -> int:
-    """The exit code of a command whose output was read to its end. Raises UnansweredError if there is none: if a signal
-    ended the command, sshd sends no exit status (session_exit_message in OpenSSH's session.c). Raises it also if the
-    connection broke between the exit status and the end of the output, which sshd sends in any order."""
+def exit_code(channel: paramiko.Channel, timeout_s: float | None = None) -> int:
+    """The exit code of a command whose output was read to its end. Raises TimeoutError. Raises UnansweredError if there
+    is none: if a signal ended the command, sshd sends no exit status (session_exit_message in OpenSSH's session.c).
+    Raises it also if the connection broke between the exit status and the end of the output, which sshd sends in any
+    order."""
+    if not channel.status_event.wait(timeout_s):
+        raise TimeoutError
     code: int = channel.recv_exit_status()
     if code >= 0 and (channel.eof_received or _is_connected(channel)):
         return code
@@ -115,6 +118,8 @@ def send(write: Callable[[bytes], object], data: bytes, sent: Callable[[int], No
 def received(channel: paramiko.Channel, idle_s: float, stop: Callable[[], bool] | None) -> Iterator[bytes]:
     """A command's output. `stop`: called while there is none; when it returns True, the command's input is closed."""
     channel.settimeout(idle_s)
+    if stop is None:
+        channel.shutdown_write()
     while True:
         try:
             data = channel.recv(65536)
