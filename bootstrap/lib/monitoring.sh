@@ -7,12 +7,30 @@ readonly EXPORTER_MISSING=/var/lib/gpucluster/node-exporter.missing
 readonly PROMETHEUS_MISSING=/var/lib/gpucluster/prometheus.missing
 
 # install_monitoring PACKAGE...: each has a program and a unit of its name. Our units have the same programs with other options; the
-# package's would listen on all addresses, on ports that a user could take.
+# package's would listen on all addresses, on ports that a user could take. An image that has the package keeps its unit as it is, and so
+# does one whose administrator wrote a unit of that name.
 install_monitoring() {
-    local package missing=()
-    for package in "$@"; do
-        ln -sfn /dev/null "/etc/systemd/system/$package.service"
-        need "$package" "$package"
+    local package unit missing=()
+    for package in "$@"; do need "/usr/bin/$package" "$package"; done
+    if [ "${#missing[@]}" -eq 0 ]; then return; fi
+    for package in "${missing[@]}"; do
+        unit=/etc/systemd/system/$package.service
+        if [ ! -e "$unit" ] && [ ! -L "$unit" ]; then ln -s /dev/null "$unit"; fi
     done
-    if [ "${#missing[@]}" -gt 0 ]; then without_services install_packages "${missing[@]}"; fi
+    without_services in_short install_packages "${missing[@]}"
+}
+
+# in_short COMMAND...: apt does not try for long, except for an image. The machine is in use already, and a prolog may wait for this run's
+# lock; without a route to the internet each of apt's four attempts would wait 30 s (apt.conf(5): Acquire::Retries; apt-transport-http(1)).
+in_short() {
+    if [ "$ROLE" = image ]; then
+        "$@"
+        return
+    fi
+    put_file /etc/gpucluster/apt-in-short.conf 0644 root:root <<'EOF'
+Acquire::Retries "1";
+Acquire::http::Timeout "10";
+Acquire::https::Timeout "10";
+EOF
+    APT_CONFIG=/etc/gpucluster/apt-in-short.conf "$@"
 }

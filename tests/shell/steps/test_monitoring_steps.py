@@ -25,17 +25,19 @@ class Node(Machine):
             "samples",
             "node_exporter",
             "prometheus",
+            "monitoring_packages",
         ):
             text = source_of(name).read_text().replace("prometheus:prometheus", "root:root")
-            self.step(name, self.below(text, "/opt/", "/etc/", "/var/lib/", "/usr/sbin/policy-rc.d"))
+            self.step(name, self.below(text, "/opt/", "/etc/", "/var/lib/", "/usr/bin/$", "/usr/sbin/policy-rc.d"))
         self.programs("/opt/", "/run/")
         (self.root / "bundle/gpucluster_node/watch").mkdir(parents=True)
         (self.root / "bundle/gpucluster_node/a.py").touch()
         (self.root / "bundle/gpucluster_node/watch/a.py").touch()
         (self.root / "bundle/fleet.json").touch()
         (self.root / "etc/systemd/system").mkdir(parents=True)
+        (self.root / "usr/bin").mkdir(parents=True)
         self.command("systemctl", '[ "$1" != is-active ]')
-        self.command("apt-get")
+        self.command("apt-get", f'echo "APT_CONFIG=$APT_CONFIG" >>"{self.calls_file}"')
         self.command("find")
         self.command("chown")
 
@@ -72,10 +74,40 @@ def test_the_head_node_installs_both_packages_and_masks_their_units(node: Node) 
 
 
 def test_an_image_with_the_packages_installs_nothing(node: Node) -> None:
-    node.command("prometheus")
-    node.command("prometheus-node-exporter")
+    for package in ("prometheus", "prometheus-node-exporter"):
+        (node.root / "usr/bin" / package).touch(0o755)
     node.boot("node_exporter", "prometheus")
     assert node.installs() == []
+    units = [path.name for path in (node.root / "etc/systemd/system").iterdir()]
+    assert sorted(units) == sorted(["gpucluster-node-exporter.service", *HEADS]), "its own units stay as they are"
+
+
+HEADS = ["gpucluster-prometheus.service", "gpucluster-targets.service"]
+
+
+def test_a_program_of_that_name_elsewhere_is_not_the_package(node: Node) -> None:
+    node.command("prometheus")
+    node.boot("prometheus")
+    assert node.installs() == ["prometheus"]
+
+
+def test_a_unit_that_an_administrator_wrote_stays(node: Node) -> None:
+    unit = node.root / "etc/systemd/system/prometheus-node-exporter.service"
+    unit.write_text("[Service]\n")
+    node.boot("node_exporter")
+    assert unit.read_text() == "[Service]\n"
+
+
+def test_a_machine_in_use_does_not_try_for_long_to_install_them(node: Node) -> None:
+    """A prolog waits for the lock of this run, and without a route to the internet apt waits for minutes."""
+    node.boot("node_exporter", role="compute")
+    used = {call for call in node.calls() if call.startswith("APT_CONFIG=")}
+    assert used == {f"APT_CONFIG={node.root}/etc/gpucluster/apt-in-short.conf"}
+    said = (node.root / "etc/gpucluster/apt-in-short.conf").read_text()
+    assert 'Acquire::Retries "1";' in said and 'Acquire::http::Timeout "10";' in said
+    node.calls_file.write_text("")
+    node.boot("monitoring_packages", role="image")
+    assert {call for call in node.calls() if call.startswith("APT_CONFIG=")} == {"APT_CONFIG="}
 
 
 def test_without_prometheus_nothing_of_it_runs(node: Node) -> None:
