@@ -67,6 +67,13 @@ def test_kinds_of_slurms_mails(tmp_path: Path, kind: str, state: str, code: str,
     assert read(requested(tmp_path, **more)).event == event
 
 
+def test_an_array_of_which_an_element_was_killed_has_failed(tmp_path: Path) -> None:
+    """Slurm then names the greatest signal and no exit code, and the state of the element that ended last."""
+    ended = {"SLURM_JOB_MAIL_TYPE": "Ended", "SLURM_JOB_STATE": "COMPLETED", "SLURM_JOB_TERM_SIGNAL_MAX": "9"}
+    without_code = requested(tmp_path, SLURM_ARRAY_JOB_ID="10", SLURM_JOB_EXIT_CODE_MAX="", **ended)
+    assert read(without_code).event == "failure"
+
+
 def test_an_array_is_told_of_as_a_whole(tmp_path: Path) -> None:
     assert read(requested(tmp_path, SLURM_ARRAY_JOB_ID="10")).job_id == "10"
 
