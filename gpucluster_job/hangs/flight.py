@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import time
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Mapping
 
@@ -18,6 +20,8 @@ from gpucluster_job.hangs.missing import Missing, by_counts, most
 
 PREFIX = "rank-"
 LARGEST = 64 * 2**20
+LIMIT_S = 10.0
+"""The job ends meanwhile, and its nodes wait. NCCL's watchdog says the same of a job of many ranks."""
 _SHOWN = re.compile(r"^(?:\w+:)?(\w+)$")
 
 
@@ -29,26 +33,41 @@ def variables(folder: str) -> dict[str, str]:
 
 
 def missing(folder: str) -> Missing | None:
-    """None if no rank has written, or if all are as far as the others."""
+    """None if no rank has written, if all are as far as the others, or if there is no time to read all: a rank's file
+    has some 6 MB, mostly stacks, which take 0.3 s. A later call continues."""
+    until = time.monotonic() + LIMIT_S
     counts: dict[str, dict[str, int]] = {}
     names: dict[str, dict[int, str]] = {}
     for path in sorted(Path(folder).glob(f"{PREFIX}*")):
+        if time.monotonic() > until:
+            return None
         label = path.name[len(PREFIX) :]
-        if label.isdigit():
-            _count(read(path), label, counts, names)
+        for group, number, name in _reached(path) if label.isdigit() else ():
+            most(counts, group, label, number)
+            names.setdefault(group, {})[number] = name
     last = {group: names[group].get(max(ranks.values()), "") for group, ranks in counts.items()}
     return by_counts(counts, last)
 
 
-def _count(
-    entries: list[Mapping[str, Any]], label: str, counts: dict[str, dict[str, int]], names: dict[str, dict[int, str]]
-) -> None:
-    for entry in entries:
+def _reached(path: Path) -> tuple[tuple[str, int, str], ...]:
+    """Of each group: its name, the number of the last collective that the rank has begun, and its function."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return _last(path, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=4096)
+def _last(path: Path, size: int, changed_ns: int) -> tuple[tuple[str, int, str], ...]:
+    found: dict[str, tuple[int, str]] = {}
+    for entry in read(path):
         group, number = entry.get("process_group"), entry.get("collective_seq_id")
         if not entry.get("is_p2p") and isinstance(number, int) and isinstance(group, (tuple, list)) and group:
-            most(counts, str(group[0]), label, number)
             name = _SHOWN.match(str(entry.get("profiling_name", "")))
-            names.setdefault(str(group[0]), {})[number] = name[1] if name else ""
+            if number >= found.get(str(group[0]), (number, ""))[0]:
+                found[str(group[0])] = (number, name[1] if name else "")
+    return tuple((group, number, name) for group, (number, name) in found.items())
 
 
 class _OnlyData(pickle.Unpickler):

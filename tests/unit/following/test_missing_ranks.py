@@ -53,6 +53,26 @@ def test_a_dump_is_data_and_may_be_broken(tmp_path: Path) -> None:
     assert flight.missing(str(tmp_path / "none")) is None
 
 
+def test_each_dump_is_read_once_and_not_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """512 ranks leave 3 GB, which take minutes, while the job ends on all its nodes."""
+    read: list[str] = []
+
+    def slow(path: Path) -> Any:
+        read.append(path.name)
+        clock.now += 4.0
+        return [{"process_group": ("0", ""), "collective_seq_id": 2 - (path.name == "rank-3"), "profiling_name": "x"}]
+
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(flight, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(flight, "read", slow)
+    for rank in range(5):
+        (tmp_path / f"rank-{rank}").touch()
+    assert flight.missing(str(tmp_path)) is None and clock.now == 12.0
+    found = Missing(["3"], "x number 2", ["0", "1", "2", "4"])
+    assert [flight.missing(str(tmp_path)) for _ in range(3)] == [found] * 3
+    assert read == [f"rank-{rank}" for rank in range(5)]
+
+
 def test_the_jobs_own_place_for_dumps_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert flight.variables("/j")["TORCH_FR_DUMP_TEMP_FILE"] == "/j/rank-"
     monkeypatch.setenv("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "/mine")
