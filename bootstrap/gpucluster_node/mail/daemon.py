@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import pwd
+import select
 import subprocess
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,8 @@ MOST_USERS = 16
 LIMIT_S = 150
 """How long one notice may take: three attempts at several webhooks."""
 MOST_OUTPUT = 2**16
+MOST_WAITING = 100
+"""Notices of a user, of which each may take LIMIT_S. Further ones are dropped: they would hide other users'."""
 E_MAILS_AN_HOUR = 30
 """For each user. All users' e-mails go to the administrator's address."""
 FIRST_UID = 1000
@@ -48,6 +53,7 @@ class Daemon:
 
     def look(self) -> None:
         """Begins to deliver, one notice of each user at a time."""
+        seen = Counter[int]()
         for path in spool.waiting(self._folder):
             if path in list(self._busy.values()):
                 continue
@@ -59,7 +65,11 @@ class Daemon:
                 log.warning("no notice: %s", error)
                 spool.discard(path)
                 continue
+            seen[notice.uid] += 1
             if old or not notice.event or notice.uid < FIRST_UID:
+                spool.discard(path)
+            elif seen[notice.uid] > MOST_WAITING:
+                log.warning("job %s: no notice: more than %s of uid %s wait", notice.job_id, MOST_WAITING, notice.uid)
                 spool.discard(path)
             elif notice.uid not in self._busy and len(self._busy) < MOST_USERS:
                 self._busy[notice.uid] = path
@@ -82,19 +92,12 @@ class Daemon:
             "state": notice.state,
             "final": notice.event != "start" and not self._runs_again(notice),
         }
+        argv = [sys.executable, "-IS", str(Path(__file__).with_name("deliver.py"))]
         try:
-            done = subprocess.run(
-                [sys.executable, "-IS", str(Path(__file__).with_name("deliver.py"))],
-                input=json.dumps(asked).encode(),
-                stdout=subprocess.PIPE,
-                timeout=LIMIT_S,
-                check=False,
-                **as_user(user),
-            )
+            return said(argv, json.dumps(asked).encode(), **as_user(user)).decode(errors="replace")
         except subprocess.TimeoutExpired:
             log.warning("the notice of job %s took more than %s s", notice.job_id, LIMIT_S)
             return ""
-        return bytes(done.stdout[:MOST_OUTPUT]).decode(errors="replace")
 
     def _runs_again(self, notice: Notice) -> bool:
         return slurm.state(notice.job_id) in ("PENDING", "RUNNING", "CONFIGURING", "REQUEUED")
@@ -120,6 +123,29 @@ class Daemon:
             return False
         sent.append(now)
         return True
+
+
+def said(argv: list[str], asked: bytes, **how: Any) -> bytes:
+    """What a program of a user prints, at most MOST_OUTPUT. Every program of the user can write into its output through
+    /proc, for as long as it likes. Its errors would fill the head node's log. Raises TimeoutExpired."""
+    until = time.monotonic() + LIMIT_S
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, **how) as process:
+        assert process.stdin and process.stdout
+        try:
+            with suppress(BrokenPipeError), process.stdin:
+                process.stdin.write(asked)  # less than a pipe has room for
+            found = b""
+            while len(found) < MOST_OUTPUT:
+                if not select.select([process.stdout], [], [], max(0.0, until - time.monotonic()))[0]:
+                    raise subprocess.TimeoutExpired(argv, LIMIT_S)
+                if not (data := os.read(process.stdout.fileno(), MOST_OUTPUT - len(found))):
+                    process.wait(max(0.0, until - time.monotonic()))
+                    break
+                found += data
+            return found
+        finally:
+            process.kill()
 
 
 def as_user(user: pwd.struct_passwd) -> dict[str, Any]:

@@ -174,3 +174,31 @@ def test_the_delivery_has_none_of_roots_rights() -> None:
     assert (
         found["user"] == us.pw_uid and found["extra_groups"] == [] and set(found["env"]) == {"HOME", "PATH", "LC_ALL"}
     )
+
+
+def test_a_users_program_that_never_stops_printing_is_ended() -> None:
+    began = time.monotonic()
+    assert daemon.said(["yes"], b"{}") == b"y\n" * (daemon.MOST_OUTPUT // 2)
+    assert time.monotonic() - began < 30
+
+
+def test_a_users_process_that_keeps_the_output_open_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemon, "LIMIT_S", 1.0)
+    with pytest.raises(subprocess.TimeoutExpired):
+        daemon.said(["sh", "-c", "sleep 20 & echo said"], b"{}")
+
+
+def test_errors_of_a_users_program_do_not_fill_the_daemons_log(capfd: pytest.CaptureFixture[str]) -> None:
+    assert daemon.said(["sh", "-c", "cat; echo noise >&2"], b"asked") == b"asked"
+    assert capfd.readouterr().err == ""
+
+
+def test_many_notices_of_a_user_do_not_hide_those_of_others(
+    mail: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon, "MOST_WAITING", 2)
+    mail.set("", sleep_s=2.0)
+    for _ in range(5):
+        requested(mail.folder)
+    mail.daemon.look()
+    assert len(list(mail.folder.iterdir())) == 2
