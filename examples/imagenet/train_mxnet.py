@@ -78,7 +78,7 @@ class Training:
         return trainer
 
     def save(self, epochs_done: int) -> None:
-        """Of the first worker: the file is always complete, because a newer one takes its place."""
+        """Only the first worker does: the file is always complete, because a newer one takes its place."""
         weights = {name: each._reduce() for name, each in self.net._collect_params_with_prefix().items()}
         try:
             mx.nd.save(f"{self.checkpoint}.new", {**weights, EPOCHS: mx.nd.array([epochs_done])})

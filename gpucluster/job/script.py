@@ -5,7 +5,6 @@ import posixpath
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from gpucluster.job import (
     channels,
     container,
     events,
+    library,
     notices,
     preflight,
     ram,
@@ -34,14 +34,6 @@ from gpucluster.layout import Layout, Partition, Site
 
 ENVIRONMENTS = "/home/gpucluster/envs"
 TEMPLATES = shipped.ROOT / "templates" / "job"
-PACKAGES = tuple(map(shipped.package, ("gpucluster_job", "gpucluster_train")))
-"""Shipped with every job: the package that runs it, and the package on the PYTHONPATH of its ranks."""
-ENTRY_POINT = {
-    "METADATA": "Metadata-Version: 2.1\nName: gpucluster_last_frees\nVersion: 0\n",
-    "entry_points.txt": "[torch.backends]\ngpucluster = gpucluster_last_frees:wait_at_exit\n",
-}
-"""Makes the ranks' torch call gpucluster_train/last_frees.py: as a module of its own, because a gpucluster_train in the
-program's folder comes first, and torch cannot be imported if it cannot load an entry point."""
 WIDTH = 110
 """Maximum width of the launch command's lines, in characters."""
 HANG_TIMEOUT = "GPUCLUSTER_HANG_TIMEOUT"
@@ -185,7 +177,7 @@ class SbatchRequest(NamedTuple):
         metrics = {"metrics.json": json.dumps(self.spec.metrics) + "\n"} if self.spec.metrics else {}
         expected = {"preflight/expected.json": json.dumps(self.expected) + "\n"}
         asked = {**own, **metrics, **expected, **channels.files(self.spec), **chain.files(self.spec, self.real)}
-        return {"job.sbatch": self.materialize(), **asked, **_programs(self.spec, self.launcher), **_packages()}
+        return {"job.sbatch": self.materialize(), **asked, **_programs(self.spec, self.launcher), **library.files()}
 
 
 def _exports(spec: JobSpec, chosen: Callable[[str], bool]) -> str:
@@ -397,14 +389,6 @@ def _programs(spec: JobSpec, launcher: Launcher) -> dict[str, str]:
     names = (*container.programs(spec), *preflight.programs(spec), *launcher.programs)
     sources = [program.partition(":") for program in names]
     return {target or name: (TEMPLATES / name).read_text(encoding="utf-8") for name, _, target in sources}
-
-
-@cache
-def _packages() -> Mapping[str, str]:
-    found = ((package, path) for package in PACKAGES for path in sorted(package.rglob("*.py")))
-    files = {f"lib/{path.relative_to(package.parent)}": path.read_text(encoding="utf-8") for package, path in found}
-    files["lib/gpucluster_last_frees.py"] = files["lib/gpucluster_train/last_frees.py"]
-    return {**files, **{f"lib/gpucluster_last_frees-0.dist-info/{name}": text for name, text in ENTRY_POINT.items()}}
 
 
 def _module_folder(command: tuple[str, ...]) -> str:

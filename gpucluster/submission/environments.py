@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from gpucluster import account
 from gpucluster.head.remote import Completed, Remote
-from gpucluster.job.script import ENVIRONMENTS, PACKAGES
+from gpucluster.job.library import PACKAGES
+from gpucluster.job.script import ENVIRONMENTS
 
 PROGRAM = ("sudo", "-n", "/opt/gpucluster/bin/node-program", "jobs.environments")
 VERIFY = f"{ENVIRONMENTS}/.recipe/environments/verify.py"

@@ -50,7 +50,7 @@ def missing(folder: str) -> Missing | None:
 
 
 def _reached(path: Path) -> tuple[tuple[str, int, str], ...]:
-    """Of each group: its name, the number of the last collective that the rank has begun, and its function."""
+    """For each group its name, the number of the last collective that the rank has begun, and its function."""
     try:
         found = path.stat()
     except OSError:

@@ -37,7 +37,7 @@ SAMPLES = [
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Of job 7, the newest, which Slurm has forgotten."""
+    """That of job 7, the newest, which Slurm has forgotten."""
     monkeypatch.setattr(account, "home", lambda: str(tmp_path))
     monkeypatch.setattr(jobs, "find", lambda remote, job_id: None)
     monkeypatch.setattr(jobs.ownership, "refuse_anothers", lambda remote, job_id: None)

@@ -41,7 +41,7 @@ def _writer() -> Iterator[Browser]:
 
 @pytest.fixture
 def writer(_writer: Browser) -> Browser:
-    """Of `gpucluster ui --write`."""
+    """A browser of `gpucluster ui --write`."""
     _writer.answers.clear()
     _writer.source.reset()
     return _writer
