@@ -88,8 +88,12 @@ class File:
         with self._starts:
             if not self._begun:
                 self._begun = True
-                atexit.register(self.end)
-                self._thread.start()
+                try:
+                    self._thread.start()
+                except RuntimeError as error:  # no thread is left for the user, or the interpreter ends
+                    _warn(" thread", f"values are left out: {error}")
+                else:
+                    atexit.register(self.end)
 
     def _keep_writing(self) -> None:
         """The first line soon: it shows that the job works."""

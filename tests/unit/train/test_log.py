@@ -101,6 +101,19 @@ def test_a_full_file_system_costs_the_lines(tmp_path: Path) -> None:
     assert run(tmp_path, "log(loss=1)").endswith("0.jsonl: No space left on device\n")
 
 
+def test_without_a_thread_the_program_goes_on(tmp_path: Path) -> None:
+    """A user's limit of processes is reached; or, since Python 3.12, the interpreter ends."""
+    program = """
+import threading
+def start(self): raise RuntimeError("can't start new thread")
+threading.Thread.start = start
+log(loss=1)
+log(loss=2)
+"""
+    assert run(tmp_path, program).count("values are left out: can't start new thread") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_process_that_a_rank_forks_has_a_thread_of_its_own(tmp_path: Path) -> None:
     program = """
 import os
