@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,9 +26,12 @@ class Element:
     """result.json without the history of its metrics. Empty if there is none."""
 
     @property
-    def metrics(self) -> dict[str, Any]:
-        """The last value of each metric."""
-        return {name: found["last"] for name, found in (self.result.get("metrics") or {}).items()}
+    def metrics(self) -> dict[str, float | None]:
+        """The last value of each metric. The job's user can write into the file."""
+        found = self.result.get("metrics")
+        if not isinstance(found, dict):
+            return {}
+        return {name: _number(each.get("last")) for name, each in found.items() if isinstance(each, dict)}
 
     @property
     def reason(self) -> str:
@@ -100,5 +104,11 @@ def _usd(value: float | None) -> str:
     return "not known" if value is None else f"{value:.2f}"
 
 
-def _text(value: Any) -> str:
+def _number(value: Any) -> float | None:
+    """Not what no float can hold."""
+    is_one = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    return value if is_one else None
+
+
+def _text(value: float | None) -> str:
     return "" if value is None else f"{value:g}"

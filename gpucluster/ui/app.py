@@ -3,6 +3,7 @@ every beat of the stream."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -79,7 +80,7 @@ class Site:
     def _html(self, template: str, values: Values, status: int = 200) -> Response:
         source = self.reader.source
         shared = {"cluster": source.cluster, "may_write": source.may_write, "form_key": self.form_key}
-        return HTMLResponse(render(template, {**shared, "sections": SECTIONS, **values}), status)
+        return HTMLResponse(_sendable(render(template, {**shared, "sections": SECTIONS, **values})), status)
 
     def _page(self, name: str) -> Callable[[Request], Awaitable[Response]]:
         async def page(request: Request) -> Response:
@@ -118,7 +119,8 @@ class Site:
 
     async def _curves(self, request: Request) -> Response:
         node = request.query_params.get("node", "")
-        return JSONResponse(await run_in_threadpool(curves.charts, self.reader, _job_id(request), node))
+        found = await run_in_threadpool(curves.charts, self.reader, _job_id(request), node)
+        return Response(json.dumps(found, allow_nan=False), media_type="application/json")
 
     async def _code(self, request: Request) -> Response:
         job_id, path = _job_id(request), request.path_params["path"]
@@ -152,7 +154,7 @@ class Site:
         words = (
             f"unexpected {type(error).__name__}: {error}; `gpucluster --debug ui` shows more: report this bug with it"
         )
-        return HTMLResponse(Markup('<p class="lacks" role="alert">{}</p>').format(words), 500)
+        return HTMLResponse(_sendable(Markup('<p class="lacks" role="alert">{}</p>').format(words)), 500)
 
     def _first(self, template: str, view: Callable[[Reader], Values]) -> Markup | None:
         """What is known already: the page appears at once, and asks for the rest. None: nothing yet."""
@@ -163,6 +165,11 @@ class Site:
         return Markup(
             render(template, {"may_write": self.reader.source.may_write, "form_key": self.form_key, **values})
         )
+
+
+def _sendable(text: str) -> bytes:
+    """JSON of a job may have halves of surrogate pairs, which UTF-8 has not."""
+    return text.encode(errors="replace")
 
 
 def _job_id(request: Request) -> str:

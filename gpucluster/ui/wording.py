@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 
 _COLOUR = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """Escape sequences of ECMA-48 5.4 and OSC: colours, titles, links."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 LONGEST_LINE = 2000
+LONGEST_CELL = 60
 
 
 def when(at_s: float | None) -> str:
@@ -42,7 +44,11 @@ def usd(value: float | None) -> str:
 
 def number(value: object) -> str:
     """A metric's value, which may be any JSON."""
-    return f"{value:.5g}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        with suppress(OverflowError):  # a whole number may be larger than any float
+            return f"{value:.5g}"
+    text = str(value)
+    return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}…"
 
 
 def gib(size: float | None) -> str:
