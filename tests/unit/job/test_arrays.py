@@ -436,7 +436,7 @@ def test_an_element_never_runs_twice_at_once_where_the_home_is_a_link(cluster, m
 
 
 def test_results_without_a_job_are_those_of_the_newest_array(cluster, monkeypatch, capsys):
-    monkeypatch.setattr(results, "head", lambda context: nullcontext(InProcessRemote()))
+    monkeypatch.setattr(results, "head", lambda *asked: nullcontext(InProcessRemote()))
     assert cli.main(["results"]) == 2
     assert "error: none of the 100 newest jobs is a sweep or an array" in capsys.readouterr().err
     folder = submitted(cluster, sweep={"lr": "0.1,0.2"})
