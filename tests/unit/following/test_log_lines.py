@@ -224,3 +224,12 @@ def test_horovodrun_reports_with_a_traceback_of_its_own(job):
         "[launcher] 9 lines of the launcher about failed ranks: `gpucluster logs --all` shows them",
         "[launcher] ",
     ]
+
+
+@pytest.mark.parametrize(("record", "count"), [("child-failed", 41), ("agent-sigterm", 31)])
+def test_torchrun_reports_as_it_did_here(job, record, count):
+    text = (Path(__file__).parents[2] / f"data/torchrun/{record}.txt").read_text(encoding="utf-8")
+    lines = [f"[launcher] {line}" for line in text.splitlines()[1:]]
+    last = "[launcher] srun: error: train-1: task 0: Exited with exit code 1"
+    (folded, *rest) = job("\n".join([*lines, last]), Selection())
+    assert folded.startswith(f"[launcher] {count} lines of the launcher") and rest[-1:] == [last]
