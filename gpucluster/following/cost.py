@@ -19,7 +19,7 @@ from gpucluster.head import arrays, spending
 from gpucluster.head.remote import Remote
 
 OWN = {"idle": "(always-on nodes without a job)", "head": "(head node)"}
-"""Rows of the cluster's own time. No user or job has a name with parentheses at its beginning: they are shown last."""
+"""Rows of the cluster's own time, shown last. No key of a job begins so: `_task`."""
 UNUSED = "(nodes that no job used)"
 MARGIN_S = 6 * 3600.0
 """A job before or after the time may have caused a node's time in it. To this, the partitions' idle time is added."""
@@ -162,7 +162,7 @@ KEYS: dict[str, Callable[[lives.Run, Charge], str]] = {
     "job": lambda run, charge: arrays.array_of(run.job_id)[0],
     "user": lambda run, charge: run.user,
     "partition": lambda run, charge: run.partition,
-    "task": lambda run, charge: run.name,
+    "task": lambda run, charge: _task(run.name),
 }
 TIMES = {"day": "%Y-%m-%d", "month": "%Y-%m"}
 """In UTC, like AWS's bills."""
@@ -174,7 +174,13 @@ def rows(found: Account, by: str) -> list[Row]:
     groups: dict[str, list[Charge]] = {}
     for each in found.charges:
         groups.setdefault(_key(each, by), []).append(each)
-    return [total(groups[key], key) for key in sorted(groups, key=lambda key: (key.startswith("("), _order(key), key))]
+    number = _order if by == "job" else lambda key: (0, 0)  # a job's name may be digits without end
+    return [total(groups[key], key) for key in sorted(groups, key=lambda key: (key.startswith("("), number(key), key))]
+
+
+def _task(name: str) -> str:
+    """A user may call a job `(head node)`, to count as the cluster."""
+    return f'"{name}"' if name.startswith("(") else name
 
 
 def _key(charge: Charge, by: str) -> str:

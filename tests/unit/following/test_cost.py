@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,6 +49,14 @@ def test_the_day_by_user_partition_task_day_and_month() -> None:
     assert ("base", 9.33) in table(cost.rows(whole, "task"))
     assert table(cost.rows(whole, "day")) == [("2026-10-31", 63.60), ("2026-11-01", 20.80)]
     assert table(cost.rows(whole, "month")) == [("2026-10", 63.60), ("2026-11", 20.80)]
+
+
+@pytest.mark.parametrize("name", ["(head node)", cost.UNUSED, "9" * 5000, "1_" + "9" * 5000])
+def test_no_name_of_a_job_makes_it_the_clusters_own_time(name: str) -> None:
+    records = found()
+    named = replace(records, runs=tuple(replace(run, name=name) for run in records.runs))
+    rows = table(cost.rows(account(named), "task"))
+    assert rows[1:] == [(key, usd) for key, usd, *_ in BY_JOB[-3:]] and len(rows) == 4
 
 
 def test_jobs_have_their_newest_runs_state_and_an_unknown_price_is_none() -> None:
