@@ -104,7 +104,8 @@ class ClusterSource:
     def job(self, job_id: str) -> Job:
         live = jobs.require(self.remote, job_id)
         result, folder = jobs.result(self.remote, job_id), self._folder(job_id)
-        row = row_of(job_id, None, jobs.Past(job_id, folder, result) if folder else None, self._paid().get(job_id))
+        row = row_of(job_id, None, past_of(job_id, folder, result) if folder else None, self._paid().get(job_id))
+        row = replace(row, elements=row.elements or counts(result))
         if live:
             row = _live(row, live, self._started_s(folder))
         return Job(
@@ -191,6 +192,17 @@ class ClusterSource:
         job = jobs.require(self.remote, job_id)
         if job and job.phase != "done":
             cancelling.cancel(self.remote, job_id)
+
+
+def past_of(job_id: str, folder: str, result: dict[str, Any] | None) -> jobs.Past:
+    """`result`: of `jobs.result`, in which an array's elements are counts, and no ranges of indexes."""
+    own = None if result is None else {key: value for key, value in result.items() if key != "elements"}
+    return jobs.Past(job_id, folder, own)
+
+
+def counts(result: Mapping[str, Any] | None) -> dict[str, int]:
+    found = (result or {}).get("elements")
+    return {str(kind): n for kind, n in found.items() if isinstance(n, int) and n} if isinstance(found, dict) else {}
 
 
 def row_of(job_id: str, live: JobRow | None, past: jobs.Past | None, paid: JobCost | None) -> HistoryRow:

@@ -17,7 +17,8 @@ from gpucluster.following.cost import JobCost
 from gpucluster.following.logs import Selection
 from gpucluster.following.overview import JobRow
 from gpucluster.layout import expand
-from gpucluster.ui.cluster import LONGEST, ClusterSource, row_of
+from gpucluster.ui.cluster import LONGEST, ClusterSource, counts, past_of, row_of
+from gpucluster_job import elements
 from tests.in_process import InProcessRemote
 
 CONFIG = """
@@ -133,3 +134,10 @@ def test_who_knows_best() -> None:
     failed = jobs.Past("7", PAST.folder, {**RESULT, "exit_code": 1, "reason": "could not export"})
     assert (row := row_of("7", None, failed, completed)).state == "FAILED" and "export" in row.reason
     assert row_of("7", None, jobs.Past("7", PAST.folder, None), completed).state == "COMPLETED"
+
+
+def test_an_ended_sweep_has_its_counts_of_elements() -> None:
+    result = {"exit_code": 1, "elements": {"completed": 11, "failed": 1, "cancelled": 0}, "first_failed": None}
+    assert elements.summary([]).keys() == result.keys(), "what a job's folder answers for an array"
+    assert row_of("7", None, past_of("7", PAST.folder, result), None).state == "FAILED"
+    assert counts(result) == {"completed": 11, "failed": 1} and counts(None) == {}
