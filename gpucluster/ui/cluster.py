@@ -196,12 +196,12 @@ class ClusterSource:
 
 def past_of(job_id: str, folder: str, result: dict[str, Any] | None) -> jobs.Past:
     """`result`: of `jobs.result`, in which an array's elements are counts, and no ranges of indexes."""
-    own = None if result is None else {key: value for key, value in result.items() if key != "elements"}
+    own = {key: value for key, value in result.items() if key != "elements"} if isinstance(result, dict) else None
     return jobs.Past(job_id, folder, own)
 
 
 def counts(result: Mapping[str, Any] | None) -> dict[str, int]:
-    found = (result or {}).get("elements")
+    found = result.get("elements") if isinstance(result, dict) else None
     return {str(kind): n for kind, n in found.items() if isinstance(n, int) and n} if isinstance(found, dict) else {}
 
 
