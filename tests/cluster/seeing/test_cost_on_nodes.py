@@ -99,8 +99,11 @@ def test_a_user_sees_the_time_of_own_jobs_and_no_one_elses(people: Bed, ran: Ran
 def test_each_second_of_a_job_has_a_name(people: Bed, ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
     with remote(people, "bob", monkeypatch) as head:
         spans = timeline.of(head, ran.job_id)
-    assert (spans[0].start_s, spans[-1].end_s) == (ran.submitted, ran.end)
-    assert [each.name for each in spans if each.name not in ("waiting", "queued", "booting", "start")][:2] == [
-        "prolog", "running",
-    ]  # fmt: skip
-    assert sum((each.end_s or 0.0) - each.start_s for each in spans) == pytest.approx(ran.end - ran.submitted, abs=2)
+    assert spans[0].start_s == ran.submitted
+    assert spans[-1].end_s == pytest.approx(ran.end, abs=1)  # Slurm counts whole seconds
+    names = [each.name for each in spans]
+    assert names.index("prolog") < names.index("running") < len(names) - 1
+    running = spans[names.index("running")]
+    assert (running.end_s or 0.0) - running.start_s >= 5
+    named = sum((each.end_s or 0.0) - each.start_s for each in spans)
+    assert named == pytest.approx(ran.end - ran.submitted, abs=len(timeline.PHASES) * timeline.SHORTEST_S)
