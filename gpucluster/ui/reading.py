@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 _OFTEN_S, _SOMETIMES_S, _SELDOM_S = 4.0, 15.0, 60.0
+_LATE_S = 120.0
 
 
 MOST_POINTS, FEWEST_POINTS, ALL_POINTS = 400, 60, 50_000
@@ -59,14 +60,24 @@ class Reader:
     def history(self) -> Answer[Sequence[HistoryRow]]:
         return self._ask("history", _SOMETIMES_S, self.source.history)
 
+    def _while_it_runs(self, fresh_s: float, job_id: str) -> float:
+        """What an ended job left does not change. Its page may be open for a day, with a search in a log of gigabytes
+        that takes the head node seconds. Files of other nodes come a little later."""
+        answer = self.answers.known(("job", job_id))
+        ended_s = answer.value.row.ended_s if answer and answer.value and answer.value.row.phase == "done" else None
+        return fresh_s if ended_s is None or time.time() - ended_s < _LATE_S else 20 * _SELDOM_S
+
     def job(self, job_id: str) -> Answer[Job]:
-        return self._ask(("job", job_id), _OFTEN_S, lambda: self.source.job(job_id))
+        fresh_s = min(_SOMETIMES_S, self._while_it_runs(_OFTEN_S, job_id))  # it may run again
+        return self._ask(("job", job_id), fresh_s, lambda: self.source.job(job_id))
 
     def log(self, job_id: str, selection: Selection) -> Answer[Sequence[str]]:
-        return self._ask(("log", job_id, selection), _OFTEN_S, lambda: self.source.log(job_id, selection))
+        fresh_s = self._while_it_runs(_OFTEN_S, job_id)
+        return self._ask(("log", job_id, selection), fresh_s, lambda: self.source.log(job_id, selection))
 
     def metrics(self, job_id: str) -> Answer[Mapping[str, Sequence[Point]]]:
-        return self._ask(("metrics", job_id), _OFTEN_S, lambda: self.source.metrics(job_id))
+        fresh_s = self._while_it_runs(_OFTEN_S, job_id)
+        return self._ask(("metrics", job_id), fresh_s, lambda: self.source.metrics(job_id))
 
     def series(
         self, job_id: str, nodes: Sequence[str], start_s: float, end_s: float | None, names: Sequence[str]
@@ -83,10 +94,12 @@ class Reader:
         return self._ask(key, fresh_s, read)
 
     def why(self, job_id: str) -> Answer[Explanation]:
-        return self._ask(("why", job_id), _SOMETIMES_S, lambda: self.source.why(job_id))
+        fresh_s = min(_SELDOM_S, self._while_it_runs(_SOMETIMES_S, job_id))
+        return self._ask(("why", job_id), fresh_s, lambda: self.source.why(job_id))
 
     def timeline(self, job_id: str) -> Answer[Sequence[Span]]:
-        return self._ask(("timeline", job_id), _SOMETIMES_S, lambda: self.source.timeline(job_id))
+        fresh_s = min(_SELDOM_S, self._while_it_runs(_SOMETIMES_S, job_id))
+        return self._ask(("timeline", job_id), fresh_s, lambda: self.source.timeline(job_id))
 
     def elements(self, job_id: str) -> Answer[Sequence[Element]]:
         return self._ask(("elements", job_id), _SOMETIMES_S, lambda: self.source.elements(job_id))
