@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
+import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -76,10 +79,13 @@ _NOW = (
 )
 
 # Prometheus's answers, one after another, to the requests of stdin: lines of `path` and of a form. A form is not an
-# argument, because thousands of nodes would be too long for one.
+# argument, because thousands of nodes would be too long for one. Prometheus compresses its answers: the page asks for
+# the newest samples every few seconds, and those of 512 GPUs are 480 kB, or 60 kB like this.
 _ASK = r"""
+set -o pipefail
 while read -r path && read -r form; do
-  printf '%s' "$form" | curl -sS --max-time "$2" --data-binary @- "$1$path" || exit
+  printf '%s' "$form" |
+    curl -sS --max-time "$2" -H 'Accept-Encoding: gzip' --data-binary @- "$1$path" | base64 -w 0 || exit
   echo
 done
 """
@@ -224,7 +230,7 @@ def _ask(remote: Remote, requests: Sequence[tuple[str, Mapping[str, str]]]) -> l
     from urllib.parse import urlencode
 
     lines = "".join(f"{path}\n{urlencode(form)}\n" for path, form in requests)
-    done = remote.run(["sh", "-c", _ASK, "sh", _API, str(_LIMIT_S)], input=lines.encode(), timeout_s=2 * _LIMIT_S)
+    done = remote.run(["bash", "-c", _ASK, "bash", _API, str(_LIMIT_S)], input=lines.encode(), timeout_s=2 * _LIMIT_S)
     if done.exit_code:
         why = (done.stderr.strip().splitlines() or [f"exit code {done.exit_code}"])[-1]
         raise Unavailable(f"no Prometheus answers on the head node: {why}", _ABSENT)
@@ -238,12 +244,18 @@ def _answers(text: str) -> Iterator[list[dict[str, Any]]]:
     """https://prometheus.io/docs/prometheus/2.45/querying/api/: one line of JSON each."""
     for line in text.splitlines():
         try:
-            answer = json.loads(line)
-        except ValueError:
+            answer = json.loads(_plain(line))
+        except (ValueError, OSError, EOFError, zlib.error):
             continue
         if answer.get("status") != "success":
             raise Unavailable(f"Prometheus on the head node refuses a question: {answer.get('error', answer)}", _ABSENT)
         yield answer["data"]["result"]
+
+
+def _plain(line: str) -> bytes:
+    """It may be as it was: Prometheus decides."""
+    body = base64.b64decode(line)
+    return gzip.decompress(body) if body.startswith(b"\x1f\x8b") else body
 
 
 def summary(remote: Remote, job_id: str) -> Mapping[str, Any] | None:

@@ -5,6 +5,7 @@ curl and the shell are real; the recorded answers come from a server of the test
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import threading
@@ -25,13 +26,14 @@ RECORDS = Path(__file__).resolve().parents[2] / "data/prometheus"
 class Head:
     """This machine in the head node's place."""
 
-    folder, path = "", ""
+    folder, path, sent_bytes = "", "", 0
 
     def run(
         self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60, sent: Any = None
     ) -> Completed:
         environment = {"PATH": f"{self.path}/usr/bin:/bin"}
         done = subprocess.run(argv, input=input or b"", capture_output=True, timeout=timeout_s, env=environment)
+        self.sent_bytes = len(done.stdout)
         return Completed(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def real(self, path: str) -> str:
@@ -64,6 +66,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, str]]]:
             )
             body = (RECORDS / f"{name}.json").read_bytes().strip()
             self.send_response(400 if name == "refused" else 200)
+            if self.headers["Accept-Encoding"] == "gzip" and name != "network":  # as Prometheus does
+                self.send_header("Content-Encoding", "gzip")
+                body = gzip.compress(body)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -87,6 +92,7 @@ def test_the_newest_sample_of_each_node(head: Any, asked: list[dict[str, str]]) 
     assert node.gpus[1] == usage.GpuNow(1, 0.0, 0.0, 24.0, 25.0, 30.0, ())
     assert 0 < node.memory_used_gib < node.memory_gib < 24
     assert 0 <= node.cpu_percent <= 100 and node.at_s > 1.7e9
+    assert head.sent_bytes < (RECORDS / "now.json").stat().st_size / 3, "it travels compressed"
 
 
 def test_slowed_gpus_have_reasons_but_not_their_power_cap() -> None:
