@@ -250,7 +250,7 @@ def _sentences(shown: Shown, *, local: bool) -> Iterator[str]:
 
 def _text(cell: str) -> str:
     """A spreadsheet would execute a job's name that begins like a formula."""
-    return f"'{cell}" if cell.startswith(("=", "+", "-", "@")) else cell
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
 def _csv(table: list[list[str]]) -> str:
