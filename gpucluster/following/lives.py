@@ -20,6 +20,8 @@ FAILED = frozenset({"FAILED", "NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY", "TIMEOU
 """Not CANCELLED, which may be the end that was wanted, nor REQUEUED and PREEMPTED: the next run may continue."""
 LONGEST_S = 230.0
 """Two calls of sacct, each within node_hours.LIMIT_S."""
+SHORTEST_BILL_S = 60.0
+"""AWS bills an instance by the second, and for a minute at least (EC2's pricing page, "Per second billing")."""
 SHORT_S = 10.0
 """For a verb that has more to show than costs."""
 STATES = ("/home/gpucluster", "/srv/gpucluster")
@@ -113,7 +115,8 @@ def parse(found: Mapping[str, Any]) -> Records:
     lives: dict[tuple[str, float], Life] = {}
     for each in found["lives"]:
         key = str(each["instance"]), float(each["launched"])
-        life = Life(str(each["node"]), str(each["type"]), str(each["purchase"]), key[1], float(each["seen"]))
+        seen = max(float(each["seen"]), key[1] + SHORTEST_BILL_S)
+        life = Life(str(each["node"]), str(each["type"]), str(each["purchase"]), key[1], seen)
         if key not in lives or lives[key].seen < life.seen:
             lives[key] = life
     runs = [_run(row, found["names"].get(row[0], "")) for row in found["records"]]

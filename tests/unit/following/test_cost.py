@@ -70,6 +70,15 @@ def test_jobs_have_their_newest_runs_state_and_an_unknown_price_is_none() -> Non
     assert (elements["11_0"], elements["11_1"]) == (2.00, 3.00)
 
 
+def test_an_instance_that_lived_for_seconds_is_billed_for_a_minute() -> None:
+    life = {"instance": "i-1", "node": "train-1", "type": "g5.xlarge", "purchase": "on-demand", "launched": 100.0}
+    said = {"now": 1000.0, "lives": [life | {"seen": 107.0}], "records": [], "names": {}, "waits": {}, "refused": ""}
+    (short,) = lives.parse(said | {"recorded_since": 0.0}).lives
+    assert (short.launched, short.seen) == (100.0, 160.0)
+    (long,) = lives.parse(said | {"recorded_since": 0.0, "lives": [life | {"seen": 161.0}]}).lives
+    assert long.seen == 161.0
+
+
 def test_spot_saved_the_difference_of_the_prices_of_its_nodes() -> None:
     """170 minutes of three nodes: 3.40 on demand, and 60 cents an hour by EC2's history."""
     half = {"g5.xlarge": 0.60}
