@@ -22,8 +22,15 @@ on a line of a megabyte takes minutes: on a window it takes a second."""
 MOST_STEP = 2**53
 
 
+_EXPONENT = re.compile(r"[eE][+-]?[0-9]+(?![\w.])")
+
+
 class NoNumber(Exception):
     """The text that the expression captured."""
+
+
+class PartOfNumber(NoNumber):
+    """The number of which the expression captured all but the exponent: 4.5 of 4.5e-05."""
 
 
 class Expression:
@@ -42,6 +49,8 @@ class Expression:
         value = number(match[self._value])
         if value is None:
             raise NoNumber(match[self._value])
+        if (rest := _EXPONENT.match(line, match.end(self._value))) and "e" not in match[self._value].lower():
+            raise PartOfNumber(match[self._value] + rest[0])
         return value, whole(step)
 
     def _search(self, line: str) -> re.Match[str] | None:

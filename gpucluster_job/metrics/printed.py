@@ -10,7 +10,15 @@ from typing import Any, BinaryIO, Iterator
 
 from gpucluster_job.log import LABEL_BYTES, LONGEST_BYTES, Splitter, say
 from gpucluster_job.metrics.deadline import Deadline
-from gpucluster_job.metrics.expressions import STEP, Expression, NoNumber, has_decimal_comma, labelled, whole
+from gpucluster_job.metrics.expressions import (
+    STEP,
+    Expression,
+    NoNumber,
+    PartOfNumber,
+    has_decimal_comma,
+    labelled,
+    whole,
+)
 from gpucluster_job.metrics.store import Store
 
 CHUNK_BYTES = 2**20
@@ -102,19 +110,22 @@ class Printed:
                 finally:
                     self._current = ""
             except NoNumber as captured:
-                self._skip(name, str(captured))
+                self._skip(name, captured)
             except TooSlow:
                 self._lose(name)
             else:
                 if found:
                     yield (name, *found)
 
-    def _skip(self, name: str, captured: str) -> None:
+    def _skip(self, name: str, why: NoNumber) -> None:
         if name in self._skipped:
             return
         self._skipped.add(name)
-        what = f"warning: metrics: {name}: {captured[:40]!r} is not a number and is skipped, as further ones will be"
-        say(what + ("; print a decimal point" if has_decimal_comma(captured) else ""))
+        is_part, captured = isinstance(why, PartOfNumber), str(why)
+        what = "is captured without its exponent" if is_part else "is not a number"
+        said = f"warning: metrics: {name}: {captured[:40]!r} {what} and is skipped, as further ones will be"
+        hint = r"; (\S+) captures all of it" if is_part else "; print a decimal point"
+        say(said + (hint if is_part or has_decimal_comma(captured) else ""))
 
     def _lose(self, name: str) -> None:
         del self._expressions[name]

@@ -193,6 +193,17 @@ def test_the_log_says_once_that_a_text_is_no_number(tmp_path):
     assert said == [f"warning: metrics: accuracy: {what}"]
 
 
+def test_a_number_without_its_exponent_is_none(tmp_path):
+    """As of huggingface/notebooks#61 and kubeflow/katib#1702, whose learning rates and scores were so wrong."""
+    written(tmp_path, "[0 train-1] loss: 0.5 e-mail\n[0 train-1] loss: 4.5e-05,\n[0 train-1] loss: 2e5_is_a_name\n")
+    found, said = ended(started(tmp_path, {"loss": r"loss: ([0-9.]+)", "all": r"loss: (\S+)"}))
+    assert found["loss"]["values"] == [0.5, 2.0] and found["all"]["values"] == [0.5, 4.5e-05]
+    what = (
+        r"'4.5e-05' is captured without its exponent and is skipped, as further ones will be; (\S+) captures all of it"
+    )
+    assert said[0] == f"warning: metrics: loss: {what}"
+
+
 def test_a_requeued_job_appends_to_the_lines_of_its_earlier_run(tmp_path):
     (tmp_path / "metrics.jsonl").write_text('{"time_s": 1, "va')  # it was killed while it wrote
     written(tmp_path, "[0 train-1] accuracy: 0.5\n")
