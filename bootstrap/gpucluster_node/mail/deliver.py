@@ -7,6 +7,7 @@ webhook, which is a secret. Needs only Python's standard library, and nothing of
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import sys
@@ -121,6 +122,13 @@ def _hours(result: dict[str, Any]) -> float | None:
     return (ended - began).total_seconds() / 3600
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """urllib follows a redirect with a GET and without the message: a page to log in would count as its arrival."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
 def post(url: str, message: Message, sleep: Callable[[float], None] = time.sleep) -> str:
     """Why it did not arrive; empty if it did. Tries again if the server is busy or does not answer. Slack answers 200
     and `ok`, or 4xx and one word such as no_service (api.slack.com/changelog/2016-05-17)."""
@@ -130,7 +138,7 @@ def post(url: str, message: Message, sleep: Callable[[float], None] = time.sleep
         try:
             body = json.dumps(message.payload(url)).encode()
             request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S):
+            with urllib.request.build_opener(_NoRedirect).open(request, timeout=TIMEOUT_S):
                 return ""
         except urllib.error.HTTPError as error:
             why = f"HTTP {error.code} {plain(error.read(200).decode(errors='replace'), 100)}".strip()
@@ -138,7 +146,9 @@ def post(url: str, message: Message, sleep: Callable[[float], None] = time.sleep
                 return why
             with suppress(TypeError, ValueError):
                 pause_s = min(float(error.headers["Retry-After"] or ""), LONGEST_PAUSE_S)
-        except (OSError, ValueError) as error:
+        except http.client.InvalidURL:
+            return "its address is none"
+        except (OSError, ValueError, http.client.HTTPException) as error:
             why = plain(str(getattr(error, "reason", None) or type(error).__name__), 100)
         if attempt < ATTEMPTS:
             sleep(pause_s)

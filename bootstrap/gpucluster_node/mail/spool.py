@@ -22,7 +22,7 @@ MOST_BYTES = 1000
 _NAME = re.compile(r"notice\.[A-Za-z0-9]+")
 _FORM = re.compile(r"(\d{1,10}) (\d{1,10})\n([A-Z_]{1,40}) (\d{1,5})\n([A-Za-z/%0-9 ]{1,60})\n", re.ASCII)
 _KINDS = {"Began": "start", "Ended": "end", "Failed": "failure", "Invalid dependency": "failure"}
-"""Slurm's words for its types of mail: _mail_type_str in Slurm's src/slurmctld/agent.c; the others are of no interest."""
+"""Slurm's words for its types of mail: _mail_type_str in Slurm's src/slurmctld/agent.c. Others are of no interest."""
 
 
 class InvalidError(ValueError):

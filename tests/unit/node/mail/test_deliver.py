@@ -36,8 +36,13 @@ class Server:
                 server.got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
                 self.send_response(server.codes.pop(0) if len(server.codes) > 1 else server.codes[0])
                 self.send_header("Retry-After", "7")
+                self.send_header("Location", "/login")
                 self.end_headers()
                 self.wfile.write(b"no_service")
+
+            def do_GET(self) -> None:  # noqa: N802
+                self.send_response(200)
+                self.end_headers()
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -143,6 +148,22 @@ def test_an_address_that_is_refused_is_noted_without_the_address(tmp_path: Path,
 
 def message(**more: Any) -> deliver.Message:
     return deliver.Message(FAILURE | more, {"name": "digits"}, FAILED)
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_a_page_to_log_in_is_no_arrival(server: Server, code: int) -> None:
+    server.codes = [code]
+    message = deliver.Message(FAILURE, {}, FAILED)
+    assert deliver.post(server.url, message, lambda pause_s: None).startswith(f"HTTP {code}")
+    assert len(server.got) == 1
+
+
+def test_an_address_that_is_none_keeps_no_message_from_others(tmp_path: Path, server: Server) -> None:
+    odd, hook = ({"name": "HOOK", "url": url, "events": ["failure"]} for url in ("http://a:b/secret", server.url))
+    delivered(tmp_path, FAILURE, [odd, hook])
+    folder = tmp_path / "jobs/by-id/12"
+    assert len(server.got) == 1 and not (folder / "notify.json").exists()
+    assert "failure was not sent to HOOK" in (folder / "notices.txt").read_text()
 
 
 def test_a_busy_server_is_asked_again_and_not_for_ever(server: Server) -> None:
