@@ -69,12 +69,17 @@ def _kind(element: Path, job_id: str) -> str:
 
 
 def _result(file: Path) -> dict[str, Any] | None:
-    """Without the metrics, which may be long."""
+    """Without the metrics, which may be long. A program of the job may have written the file: one job must not hide the
+    others. An element has no elements."""
     try:
-        found: dict[str, Any] = json.loads(without_values(_text(file)))
-    except ValueError:
+        found: Any = json.loads(without_values(_text(file)))
+    except (ValueError, RecursionError):
         return None
-    return {key: value for key, value in found.items() if key != "metrics"}
+    if not isinstance(found, dict) or not isinstance(found.get("exit_code"), int):
+        return None
+    if (nodes := found.get("node_list")) is not None:
+        found["node_list"] = list(map(str, nodes)) if isinstance(nodes, list) else []
+    return {key: value for key, value in found.items() if key not in ("metrics", "elements")}
 
 
 def without_values(text: str) -> str:

@@ -179,7 +179,11 @@ def latest(remote: Remote, *, of_arrays: bool = False) -> str:
 def result(remote: Remote, job_id: str) -> dict[str, Any] | None:
     done = remote.run(["sh", "-c", _RESULT, "sh", folder_of(remote, job_id), job_id])
     found = _json(done.stdout) if done.exit_code == 0 else None
-    return found | {"reason": _of_elements(found)} if found and "elements" in found else found
+    if found and not isinstance(found.get("exit_code"), int):
+        raise RemoteError("result.json cannot be read: it has no exit code, so the job's programs have changed it")
+    if found and "first_failed" in found:
+        return found | {"reason": _of_elements(found)}
+    return {key: value for key, value in found.items() if key != "elements"} if found else found
 
 
 def _of_elements(summary: dict[str, Any]) -> str:
@@ -391,7 +395,9 @@ def _json(text: str) -> dict[str, Any] | None:
     if not text.strip():
         return None
     try:
-        found: dict[str, Any] = json.loads(text)
-    except ValueError as error:
+        found: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise RemoteError(f"result.json cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise RemoteError("result.json cannot be read: it is no object, so the job's programs have changed it")
     return found

@@ -139,7 +139,7 @@ def _percent(result: dict[str, Any]) -> float | None:
 def _json(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpucluster import account
+from gpucluster.cli.jobs import merged
 from gpucluster.config import loads
 from gpucluster.errors import GpuClusterError, UsageError
 from gpucluster.following import jobs
@@ -76,17 +78,27 @@ def test_an_ended_job_without_accounting(source: ClusterSource, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "result",
-    ["", "{", "[]", '{"exit_code": 0}', {**RESULT, "nodes": "x", "world_size": [], "node_list": 3, "started_at": 5}],
+    [
+        "",
+        "{",
+        "[]",
+        "[" * 100_000,
+        {"exit_code": "0"},
+        {"exit_code": 0},
+        {**RESULT, "elements": 5},
+        {**RESULT, "nodes": "x", "world_size": [], "node_list": 3, "started_at": 5},
+        {**RESULT, "node_list": [1, None]},
+    ],
+    ids=range(9),
 )
 def test_a_result_that_its_user_has_written(source: ClusterSource, tmp_path: Path, result: Any) -> None:
-    """The page shows it or says why not: nothing else is raised."""
+    """The page shows it or says why not: nothing else is raised. It hides no other job."""
     submitted(tmp_path, "7", result=result)
     submitted(tmp_path, "8", name="other", result=RESULT)
-    for ask in (lambda: source.job("7"), lambda: source.results(["7", "8"]), source.history):
-        try:
-            ask()
-        except GpuClusterError:
-            continue
+    with suppress(GpuClusterError):
+        source.job("7")
+    assert [row.job_id for row in source.history()] == ["8", "7"]
+    assert merged([], jobs.past(source.remote))[1]["state"] == "COMPLETED"
     assert source.results(["7", "8"])["8"]["world_size"] == 8
 
 
