@@ -1,4 +1,4 @@
-"""Draws overview.svg, README's picture, from cluster.yaml: `python docs/pictures/overview.py`. A test compares them."""
+"""Draws overview.svg from cluster.yaml: `python docs/pictures/overview.py`. A test compares them."""
 
 from __future__ import annotations
 
