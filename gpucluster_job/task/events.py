@@ -12,7 +12,7 @@ from gpucluster_job.log import say
 from gpucluster_job.runner import Runner
 from gpucluster_job.settings import Settings
 from gpucluster_job.task.asked import Asked
-from gpucluster_job.task.copying import LAST_COPY_S, SOON_S, Copying
+from gpucluster_job.task.copying import LAST_COPY_S, SOON_S, UNFINISHED, Copying
 
 FOLDER = "tensorboard"
 VARIABLE = "GPUCLUSTER_TENSORBOARD"
@@ -38,6 +38,11 @@ class Events:
             self._copying = Copying(self._folder, self._uri, kept, self._result, "watch-events", LATE).start()
         except OSError as error:
             say(f"[tensorboard] warning: event files are not copied to S3: {error}")
+
+    def pending(self) -> dict[str, object]:
+        """Fields of result.json until the last copy is finished: Slurm may end this process meanwhile (KillWait)."""
+        has_files = self._copying and self._folder.is_dir()
+        return {"tensorboard": {"s3": self._uri, "problem": UNFINISHED}} if has_files else {}
 
     def end(self) -> None:
         """Asks for the last copy, which runs beside that of the state."""

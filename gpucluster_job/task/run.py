@@ -47,7 +47,7 @@ class Run:
     def pending(self) -> dict[str, object]:
         """Fields of result.json during the last copy, which may take long: Slurm may end this process
         meanwhile. Empty if nothing is copied."""
-        found = self._state.pending()
+        found = {**self._state.pending(), **self._events.pending()}
         return {**found, **self._number()} if found else {}
 
     def finish(self, ending: Ending) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -43,6 +44,18 @@ def test_event_files_are_in_s3_when_the_job_has_ended(tmp_path: Path, s3: dict[s
     key = "tensorboard/small/digits/small/events.out.tfevents.1764400000.train-1.7.0"
     assert client.get_object(Bucket="mine", Key=key)["Body"].read() == b"loss"
     assert "state" not in result
+
+
+def test_the_result_is_written_before_the_last_copy(tmp_path: Path, s3: dict[str, str]) -> None:  # noqa: F811
+    """Slurm kills a cancelled job 10 s later, also while S3 does not answer."""
+    given = in_s3(tmp_path, s3, PLACE, WRITES)
+    keep = "(self._kept.parent / 'early.json').write_bytes((self._kept.parent / 'result.json').read_bytes())"
+    waits = "            self._process.wait(limit_s)"
+    change(tmp_path, "task/copying.py", waits, f"            {keep}\n{waits}")
+    code, result, log, _ = run(given, tmp_path)
+    early = json.loads((tmp_path / "job/early.json").read_text())
+    assert code == 0 and early["tensorboard"] == {"s3": PLACE, "problem": "the last copy was not finished"}, log
+    assert early["exit_code"] == 0 and result["tensorboard"]["problem"] is None
 
 
 def test_a_job_without_event_files_has_nothing_to_tell(tmp_path: Path, s3: dict[str, str]) -> None:  # noqa: F811
