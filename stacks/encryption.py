@@ -73,7 +73,7 @@ def grant_secrets(role: iam.Role, key: kms.IKey | None) -> None:
 def grant_topic(role: iam.Role, key: kms.IKey) -> None:
     """Allows a role to publish to an encrypted topic, for which SNS uses the publisher's permissions (SNS's guide, "Key
     management")."""
-    _allow(role, key, ("Decrypt", "GenerateDataKey*"), service="sns")
+    _allow(role, key, ("Decrypt", "GenerateDataKey"), service="sns")
 
 
 def grant_objects(role: iam.Role, key: kms.IKey | None, *, write: bool) -> None:
