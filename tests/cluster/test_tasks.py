@@ -8,6 +8,8 @@ from pathlib import Path
 
 from bed import Bed, wait_for
 
+from gpucluster.config import load
+
 PROGRAMS = Path(__file__).parent / "programs"
 ONE = ("--gpus-per-node", "1", "--launcher", "srun", "--preflight", "off", "--workdir", str(PROGRAMS))
 TASK = ("--project", "lines", "--name", "small")
@@ -30,11 +32,38 @@ def test_a_completed_task_is_skipped_and_a_changed_one_continues_from_its_state(
 def test_two_runs_of_a_task_at_once_are_refused(cluster: Bed) -> None:
     endless = ("--", "python", "descend.py", "100000", "1")
     running = cluster.submit(*ONE, "--project", "lines", "--name", "endless", *endless).last["job_id"]
+    wait_for("top shows its node", lambda: node_in_top(cluster, running), 120)
     refused = cluster.gpucluster("submit", *ONE, "--project", "lines", "--name", "endless", "--force", *endless)
     assert refused.returncode == 2
     assert f"job {running} of the task lines/endless has not ended" in refused.stderr
     assert cluster.gpucluster("cancel", running).returncode == 0
     wait_for("Slurm forgets it", lambda: not cluster.ssh("squeue", "--noheader", f"--jobs={running}").strip(), 60)
+
+
+def node_in_top(cluster: Bed, job_id: str) -> bool:
+    """Whether it has the job's node with its type, and the job with its user and its price."""
+    seen = json.loads(cluster.gpucluster("top", "--json").stdout)
+    nodes = [node for node in seen["nodes"] if job_id in node["job_ids"] and node["instance_type"]]
+    jobs = [job for job in seen["jobs"] if job["job_id"] == job_id and job["state"] == "RUNNING"]
+    if not nodes or not jobs:
+        return False
+    assert (nodes[0]["partition"], jobs[0]["user"], jobs[0]["name"]) == ("train", "ubuntu", "endless")
+    assert seen["usd_per_hour"] >= jobs[0]["usd_per_hour"] > 0
+    return True
+
+
+def test_event_files_are_copied_to_the_clusters_bucket(storage: Bed) -> None:
+    """The jobs' role writes them, below the first prefix of `s3_access` that it may write."""
+    write = "mkdir $GPUCLUSTER_TENSORBOARD && echo loss >$GPUCLUSTER_TENSORBOARD/events.out.tfevents.1.train-1.7.0"
+    words = (*ONE, "--partition", "train", "--project", "lines", "--name", "curve", "--follow")
+    job = storage.submit(*words, "--", "bash", "-c", write)
+    assert job.exit_code == 0, job.told
+    written = job.result["tensorboard"]
+    assert (written["files"], written["problem"]) == (1, None), job.log
+    folder = f"jobs/tensorboard/{load(storage.config).name}/lines/curve"
+    assert written["s3"] == f"s3://storage-tests/{folder}"
+    key = f"{folder}/events.out.tfevents.1.train-1.7.0"
+    assert storage.client("s3").get_object(Bucket="storage-tests", Key=key)["Body"].read() == b"loss\n"
 
 
 def test_the_state_is_restored_from_s3(storage: Bed) -> None:
