@@ -20,6 +20,10 @@ FOLDER = "GPUCLUSTER_METRICS"
 EVERY_S = 1.0
 OTHERS_EVERY_S = 20.0
 """Rank 0 sends its lines soon. If 512 ranks did, the file server would have 512 writes a second."""
+ALL_OF_OTHERS = 5_000
+"""Of rank 0 all lines are written. Of each other rank so many with the same names, then of as many again every second
+one, and so on: mostly rank 0's values count, and 512 ranks would write gigabytes a day into the job's folder."""
+MOST_KINDS = 1_000
 MOST_LINES = 50_000
 """That wait while the file server does not answer. The oldest are lost."""
 AT_EXIT_S = 5.0
@@ -69,6 +73,9 @@ class File:
 
     def __init__(self, folder: str, rank: int) -> None:
         self._path, self._every_s = f"{folder}/{rank}.jsonl", OTHERS_EVERY_S if rank else EVERY_S
+        self._thins = rank > 0
+        self._seen: dict[tuple[str, ...], tuple[int, int, int]] = {}
+        """Names -> how many lines with them were seen, were written with this stride, and the stride."""
         self._lines: deque[str] = deque(maxlen=MOST_LINES)
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._keep_writing, name="metrics-log", daemon=True)
@@ -76,6 +83,8 @@ class File:
         self._begun = False
 
     def add(self, step: int | None, values: dict[str, float | None]) -> None:
+        if self._thins and not self._counts(tuple(values)):
+            return
         line = json.dumps({"time_s": time.time(), "step": step, "values": values}) + "\n"
         if len(line) > LONGEST:
             _warn(" long", f"{len(values)} values in one call are left out: at most {LONGEST} bytes are read")
@@ -83,6 +92,15 @@ class File:
         self._lines.append(line)
         if not self._begun:
             self._begin()
+
+    def _counts(self, names: tuple[str, ...]) -> bool:
+        """Whether the next line with these names is written."""
+        kind = names if names in self._seen or len(self._seen) < MOST_KINDS else ()
+        seen, written, stride = self._seen.get(kind, (0, 0, 1))
+        is_kept = seen % stride == 0
+        written += is_kept
+        self._seen[kind] = (seen + 1, 0, 2 * stride) if written == ALL_OF_OTHERS else (seen + 1, written, stride)
+        return is_kept
 
     def _begin(self) -> None:
         with self._starts:

@@ -101,6 +101,24 @@ def test_a_full_file_system_costs_the_lines(tmp_path: Path) -> None:
     assert run(tmp_path, "log(loss=1)").endswith("0.jsonl: No space left on device\n")
 
 
+@pytest.mark.parametrize(("rank", "kept"), [("0", 1000), ("3", 60)])
+def test_other_ranks_than_0_do_not_fill_the_file_system(tmp_path: Path, rank: str, kept: int) -> None:
+    """10 of 10, 10 of 20, 10 of 40, and so on. Names that take turns are counted apart."""
+    program = """
+import sys
+sys.modules["gpucluster_train.log"].ALL_OF_OTHERS = 10
+for step in range(1000):
+    log(step=step, loss=1)
+    log(step=step, rate=2)
+"""
+    run(tmp_path, program, rank=rank)
+    found = lines(tmp_path, int(rank))
+    losses = [step for step, values in found if values == {"loss": 1.0}]
+    rates = [step for step, values in found if values == {"rate": 2.0}]
+    assert losses == rates and kept <= len(losses) <= kept + 10
+    assert losses[:10] == list(range(10)) and losses[-1] >= 900
+
+
 def test_without_a_thread_the_program_goes_on(tmp_path: Path) -> None:
     """A user's limit of processes is reached; or, since Python 3.12, the interpreter ends."""
     program = """
