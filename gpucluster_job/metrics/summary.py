@@ -8,8 +8,9 @@ from collections import deque
 
 KEPT = 1000
 """How many values are kept: the last ones. First, least and greatest are of all values."""
-MEDIAN_OF = 2**20
-"""If there are more values, the median is that of every second one, then of every fourth."""
+MEDIAN_OF = 2**13
+"""If there are more values, the median is that of every second one, then of every fourth: 64 KiB. The process is in the
+job's control group, whose memory is the training's, and a job has up to a thousand metrics."""
 
 
 class Summary:

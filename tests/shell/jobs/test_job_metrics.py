@@ -216,7 +216,8 @@ def test_a_job_that_prints_for_weeks_has_fewer_and_fewer_lines(tmp_path):
     count = 100_000
     log = "".join(f"[0 train-1] accuracy: {value}\n" for value in range(count))
     found = read(tmp_path, log)["accuracy"]
-    assert (found["count"], found["last"], found["median"]) == (count, count - 1, (count - 1) / 2)
+    assert (found["count"], found["last"]) == (count, count - 1)
+    assert found["median"] == pytest.approx((count - 1) / 2, rel=1e-3), "of an even part"
     kept = [line["values"]["accuracy"] for line in lines(tmp_path)]
     assert kept[:10_001] == list(range(10_000)) + [10_000] and kept[10_001] == 10_002
     assert 30_000 < len(kept) < 40_000
