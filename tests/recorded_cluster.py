@@ -223,7 +223,7 @@ class RecordedCluster:
         return {name: [Point(start + 9 * step, step, value(step)) for step in steps] for name, value in values.items()}
 
     def series(
-        self, nodes: Sequence[str], start_s: float, end_s: float, names: Sequence[str], step_s: float
+        self, job_id: str, nodes: Sequence[str], start_s: float, end_s: float, names: Sequence[str], step_s: float
     ) -> Sequence[Series]:
         self._ask()
         if self.without_samples:

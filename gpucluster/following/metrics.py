@@ -52,10 +52,10 @@ def _point(time_s: float, step: int | None, value: float | None) -> Point:
 
 
 def samples(remote: Remote, job_id: str, names: Sequence[str] = ()) -> list[Series]:
-    """How busy the job's nodes and GPUs were while it ran; `names` of usage.UNITS, by default all. Empty for a job that
-    has not started. Raises usage.Unavailable."""
+    """How busy the job's nodes and its own GPUs were while it ran; `names` of usage.UNITS, by default all. Empty for a
+    job that has not started. Raises usage.Unavailable."""
     where = _nodes_and_time(remote, job_id)
-    return usage.series(remote, *where, names) if where else []
+    return usage.of_job(remote, job_id, *where, names) if where else []
 
 
 def _nodes_and_time(remote: Remote, job_id: str) -> tuple[list[str], float, float] | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from gpucluster.config import ClusterConfig
 from gpucluster.following import cost, usage
+from gpucluster.following.usage import GpuNow
 from gpucluster.head import arrays, hostlist, queue, slurm
 from gpucluster.head.remote import Remote
 
@@ -46,6 +47,10 @@ class NodeRow:
     running: bool = True
     """False: powered off until a job needs it."""
     available: bool = True
+
+    def in_use(self, gpu: GpuNow) -> bool:
+        """Whether a job has this GPU. Jobs that share the node may leave some."""
+        return bool(self.job_ids) and gpu.has_job is not False
 
 
 @dataclass(frozen=True)

@@ -76,9 +76,11 @@ def of(remote: Remote, job: Job, folder: str) -> Slowness:
         return Slowness()
     seen = replace(_expected(expected), nodes=tuple(names.split()), lines="\n".join(lines))
     try:
-        end = float(now)
-        series = usage.series(remote, seen.nodes, end - min(WINDOW_S, age_s - WARM_UP_S / 2), end, _NAMES)
-        seen = replace(seen, series=series, now=[node for node in usage.now(remote) if node.node in seen.nodes])
+        end, since = float(now), float(now) - min(WINDOW_S, age_s - WARM_UP_S / 2)
+        gpus = usage.gpus_of(remote, job.job_id, seen.nodes, since, end)
+        series = usage.own(usage.series(remote, seen.nodes, since, end, _NAMES), gpus)
+        now_on = [node for node in usage.now(remote) if node.node in seen.nodes]
+        seen = replace(seen, series=series, now=usage.own_now(now_on, gpus))
     except usage.Unavailable as error:
         return Slowness(judge(seen), [f"whether its GPUs, disks and network are busy cannot be told: {error}"])
     return Slowness(judge(seen, long=age_s > WINDOW_S))

@@ -7,8 +7,8 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpucluster import ports
@@ -75,7 +75,7 @@ _QUERIES = {
 }
 _NOW = (
     '{__name__=~"gpucluster_gpu_(util_percent|memory_used_bytes|memory_bytes|power_watts|temperature_celsius|slowed)'
-    f'|gpucluster_cpu_percent|node_memory_Mem(Total|Available)_bytes"}}[{_FRESH_S}s]'
+    f'|gpucluster_job_info|gpucluster_cpu_percent|node_memory_Mem(Total|Available)_bytes"}}[{_FRESH_S}s]'
 )
 
 # Prometheus's answers, one after another, to the requests of stdin: lines of `path` and of a form. A form is not an
@@ -88,6 +88,12 @@ while read -r path && read -r form; do
     curl -sS --max-time "$2" -H 'Accept-Encoding: gzip' --data-binary @- "$1$path" | base64 -w 0 || exit
   echo
 done
+"""
+# The number that Slurm's programs on the node know an element of an array by.
+_OWN_NUMBER = r"""
+id=$(squeue --noheader --jobs="$1" --format=%A 2>/dev/null | head -n 1)
+[ -n "$id" ] || id=$(sacct --noheader --allocations --parsable2 --jobs="$1" --format=JobIDRaw 2>/dev/null | head -n 1)
+echo "$id"
 """
 # An element's folder is in the array's, whose files have the element's own number.
 _SUMMARIES = r"""
@@ -128,6 +134,8 @@ class GpuNow:
     temperature_c: float
     throttled: tuple[str, ...]
     """Why its clocks are lowered, in words; empty if they are not. Not its power cap, which is normal at full load."""
+    has_job: bool | None = None
+    """None: the node's sampler does not say which GPUs its jobs have."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +170,58 @@ def series(
     return [_series(name, found) for name, answer in answers for found in answer]
 
 
+Owned = Mapping[str, frozenset[int]]
+"""Node -> the GPUs that a job has there. A node whose sampler does not say it is missing."""
+
+
+def gpus_of(remote: Remote, job_id: str, nodes: Collection[str], start_s: float, end_s: float) -> Owned:
+    """Other jobs may have the other GPUs of these nodes. Raises Unavailable."""
+    number = remote.run(["sh", "-c", _OWN_NUMBER, "sh", job_id]).stdout.strip() if "_" in job_id else job_id
+    if not (nodes and number.isdecimal() and end_s > start_s):
+        return {}
+    labels = f'job="{number}",{_selector(nodes)}'
+    query = f"last_over_time(gpucluster_job_info{{{labels}}}[{end_s - start_s + _SCRAPE_S:.0f}s])"
+    (answer,) = _ask(remote, [("query", {"query": query, "time": f"{end_s:.3f}"})])
+    found: dict[str, frozenset[int]] = {}
+    for each in answer:
+        node = each["metric"]["instance"]
+        found[node] = found.get(node, frozenset()) | _listed(each["metric"].get("gpus", ""))
+    return found
+
+
+def _listed(gpus: str) -> frozenset[int]:
+    """`0,3`, as gpucluster_node/watch/sampler.py writes them; empty: none."""
+    return frozenset(int(each) for each in gpus.split(",") if each.isdecimal())
+
+
+def own(found: Iterable[Series], gpus: Owned) -> list[Series]:
+    """Without the GPUs that the job does not have."""
+    return [each for each in found if each.gpu is None or each.gpu in gpus.get(each.node, (each.gpu,))]
+
+
+def own_now(found: Iterable[NodeNow], gpus: Owned) -> list[NodeNow]:
+    return [
+        replace(node, gpus=tuple(gpu for gpu in node.gpus if gpu.index in gpus.get(node.node, (gpu.index,))))
+        for node in found
+    ]
+
+
+def of_job(
+    remote: Remote,
+    job_id: str,
+    nodes: Collection[str],
+    start_s: float,
+    end_s: float,
+    names: Sequence[str] = (),
+    step_s: float | None = None,
+) -> list[Series]:
+    """As `series`, of the job's own GPUs. Raises Unavailable."""
+    found = series(remote, nodes, start_s, end_s, names, step_s)
+    if all(each.gpu is None for each in found):
+        return found
+    return own(found, gpus_of(remote, job_id, nodes, start_s, end_s))
+
+
 def _selector(nodes: Collection[str]) -> str:
     return f'instance=~"{"|".join(re.sub(r"[^A-Za-z0-9-]", "", node) for node in nodes)}"'
 
@@ -189,12 +249,15 @@ class _Newest:
         self._at_s = 0.0
         self._values: dict[tuple[str, int], float] = {}
         self._slowed: dict[int, list[str]] = {}
+        self._taken: frozenset[int] | None = None
 
     def add(self, labels: Mapping[str, str], at_s: float, value: str) -> None:
         gpu = int(labels.get("gpu", -1))
         self._at_s = max(self._at_s, float(at_s))
         if labels["__name__"] == "gpucluster_gpu_slowed":
             self._slowed.setdefault(gpu, []).extend({labels["reason"]} - {_POWER_CAP})
+        elif labels["__name__"] == "gpucluster_job_info":
+            self._taken = (self._taken or frozenset()) | _listed(labels.get("gpus", ""))
         else:
             self._values[labels["__name__"], gpu] = float(value)
 
@@ -217,6 +280,7 @@ class _Newest:
             self._value("gpucluster_gpu_power_watts", index),
             self._value("gpucluster_gpu_temperature_celsius", index),
             tuple(sorted(self._slowed.get(index, ()))),
+            None if self._taken is None else index in self._taken,
         )
 
 

@@ -137,9 +137,9 @@ class ClusterSource:
         return metrics.points(self.remote, job_id)
 
     def series(
-        self, nodes: Sequence[str], start_s: float, end_s: float, names: Sequence[str], step_s: float
+        self, job_id: str, nodes: Sequence[str], start_s: float, end_s: float, names: Sequence[str], step_s: float
     ) -> Sequence[Series]:
-        return usage.series(self.remote, nodes, start_s, end_s, names, step_s)
+        return usage.of_job(self.remote, job_id, nodes, start_s, end_s, names, step_s)
 
     def why(self, job_id: str) -> Explanation:
         from gpucluster.following import explain

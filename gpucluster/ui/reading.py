@@ -89,7 +89,7 @@ class Reader:
         def read() -> Sequence[Series]:
             until_s = time.time() if end_s is None else end_s
             step_s = max(1.0, (until_s - start_s) / points_of_each(len(nodes), len(names)))
-            return self.source.series(nodes, start_s, until_s, names, step_s)
+            return self.source.series(job_id, nodes, start_s, until_s, names, step_s)
 
         return self._ask(key, fresh_s, read)
 

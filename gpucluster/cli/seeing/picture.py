@@ -153,7 +153,7 @@ def _gpus(node: NodeRow) -> Text:
     """A block for each: its height and its colour are the GPU's load."""
     text = Text()
     for gpu in node.usage.gpus if node.usage else ():
-        text.append(block(gpu.util_percent / 100), style=_colour(gpu.util_percent, bool(node.job_ids)))
+        text.append(block(gpu.util_percent / 100), style=_colour(gpu.util_percent, node.in_use(gpu)))
     return text
 
 

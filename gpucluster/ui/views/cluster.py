@@ -50,7 +50,7 @@ def context(reader: Reader) -> dict[str, Any]:
 def _shown(found: Overview) -> dict[str, Any]:
     heat = [_heat(node) for node in found.nodes]
     gpus = [gpu for node in found.nodes if node.usage for gpu in node.usage.gpus]
-    used = [gpu.util_percent for node in found.nodes if node.usage and node.job_ids for gpu in node.usage.gpus]
+    used = [gpu.util_percent for node in found.nodes if node.usage for gpu in node.usage.gpus if node.in_use(gpu)]
     return {
         "overview": found,
         "partitions": {name: [each for each in heat if each.node.partition == name] for name in _partitions(found)},
@@ -73,7 +73,7 @@ def _heat(node: NodeRow) -> Heat:
     if not (node.usage and node.running):
         return Heat(node, _without_samples(node), mark(node), None, _described(node))
     gpus = node.usage.gpus
-    cells = tuple(cell(gpu, node.name, bool(node.job_ids)) for gpu in gpus)
+    cells = tuple(cell(gpu, node.name, node.in_use(gpu)) for gpu in gpus)
     if not gpus:
         cells = (Cell(_level(node.usage.cpu_percent), f"{node.name}: CPU {node.usage.cpu_percent:.0f} %"),)
     percent = sum(gpu.util_percent for gpu in gpus) / len(gpus) if gpus else node.usage.cpu_percent

@@ -138,6 +138,8 @@ def test_a_jobs_samples_are_those_of_its_nodes_and_its_time(
     monkeypatch.setattr(lives, "of_job", lambda remote, job_id: lives.Records(500.0, (), runs, None, own=own))
     monkeypatch.setattr(metrics.jobs, "find", lambda remote, job_id: None)
     called: list[Any] = []
-    monkeypatch.setattr(usage, "series", lambda remote, *given: called.append(given) or ["found"])
-    found: Any = metrics.samples(InProcessRemote(), "7", ("cpu_percent",))
-    assert (called, found) == (([(*asked, ("cpu_percent",))], ["found"]) if asked else ([], []))
+    series = [usage.Series("train-1", gpu, "gpu_util_percent", "%", ()) for gpu in (0, 1)]
+    monkeypatch.setattr(usage, "series", lambda remote, *given: called.append(given) or series)
+    monkeypatch.setattr(usage, "gpus_of", lambda remote, job_id, *where: {"train-1": frozenset({1})})
+    found = metrics.samples(InProcessRemote(), "7", ("gpu_util_percent",))
+    assert (called, found) == (([(*asked, ("gpu_util_percent",), None)], series[1:]) if asked else ([], []))

@@ -147,6 +147,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return series(BUSY)
 
     monkeypatch.setattr(usage, "series", read)
+    monkeypatch.setattr(usage, "gpus_of", lambda *asked: seen.pop("gpus", {}))
     monkeypatch.setattr(
         usage, "now", lambda remote: [NodeNow("other-1", 1.0, 1.0, 1.0, 1.0, (replace(GPU, throttled=("x",)),))]
     )
@@ -157,6 +158,24 @@ def test_a_running_jobs_folder_and_samples_are_read(job: Any, tmp_path: Path, as
     found = slowness.of(InProcessRemote(), job, str(tmp_path))
     assert [each.cause.id for each in found.found] == ["no-plugin", "tcp"] and found.lacks == []
     assert asked == {"nodes": NODES, "seconds": 600.0}
+
+
+def test_gpus_of_other_jobs_on_its_nodes_are_not_its_own(
+    job: Any, tmp_path: Path, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a sweep's elements, which share a node, one idles and one is slowed: the others are well."""
+    (tmp_path / "nccl/rank-0.77.txt").unlink()
+    others = series({"train-1": [0.0, 95.0, 96.0, 97.0]})
+    throttled = NodeNow("train-1", 1.0, 1.0, 1.0, 1.0, (replace(GPU, index=0, throttled=("heat",)), GPU))
+    monkeypatch.setattr(usage, "series", lambda *given: others)
+    monkeypatch.setattr(usage, "now", lambda remote: [throttled])
+    assert ids_of(slowness.of(InProcessRemote(), job, str(tmp_path))) == ["one-gpu-idle", "throttled-gpu"]
+    asked["gpus"] = {"train-1": frozenset({1, 2, 3})}
+    assert ids_of(slowness.of(InProcessRemote(), job, str(tmp_path))) == []
+
+
+def ids_of(found: slowness.Slowness) -> list[str]:
+    return [each.cause.id for each in found.found]
 
 
 def test_without_samples_it_says_what_it_cannot_tell(job: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

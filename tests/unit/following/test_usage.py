@@ -56,7 +56,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, str]]]:
             forms.append({key: values[0] for key, values in parse_qs(text).items()} | {"path": self.path})
             query = forms[-1]["query"]
             name = (
-                "now"
+                "owned"
+                if "last_over_time(gpucluster_job_info" in query
+                else "now"
                 if "__name__" in query
                 else "util"
                 if "util" in query
@@ -102,6 +104,39 @@ def test_slowed_gpus_have_reasons_but_not_their_power_cap() -> None:
     node.add({"__name__": "gpucluster_gpu_util_percent", "gpu": "0"}, 1.0, "99")
     (gpu,) = node.node("train-1").gpus
     assert (gpu.util_percent, gpu.throttled) == (99.0, ("temperature (hardware)",))
+
+
+def test_the_gpus_of_a_job_are_those_that_the_samplers_name(head: Any, asked: list[dict[str, str]]) -> None:
+    """The sampler knows them some seconds after the job's start, and an older one does not say them."""
+    gpus = usage.gpus_of(head, "7", ["train-1", "train-2"], 1000.0, 1100.0)
+    assert gpus == {"train-1": frozenset({1, 3})}
+    query = 'last_over_time(gpucluster_job_info{job="7",instance=~"train-1|train-2"}[110s])'
+    assert (asked[0]["query"], asked[0]["time"], asked[0]["path"]) == (query, "1100.000", "/api/v1/query")
+    assert usage.gpus_of(head, "7", [], 0.0, 1.0) == usage.gpus_of(head, '7"}', ["train-1"], 0.0, 1.0) == {}
+    series = [usage.Series(node, gpu, "x", "", ()) for node in ("train-1", "train-2") for gpu in (0, 1, None)]
+    assert [(each.node, each.gpu) for each in usage.own(series, gpus)] == [
+        ("train-1", 1), ("train-1", None), ("train-2", 0), ("train-2", 1), ("train-2", None)
+    ]  # fmt: skip
+
+
+def test_the_gpus_of_an_arrays_element_have_its_own_number(
+    head: Any, tmp_path: Path, asked: list[dict[str, str]]
+) -> None:
+    head.path = f"{tmp_path / 'bin'}:"
+    put(tmp_path / "bin/squeue", "#!/bin/sh\n[ $2 = --jobs=29_3 ] && echo 31\n")
+    (tmp_path / "bin/squeue").chmod(0o755)
+    usage.gpus_of(head, "29_3", ["train-1"], 1000.0, 1100.0)
+    assert 'job="31"' in asked[0]["query"]
+
+
+def test_a_gpu_of_a_shared_node_that_no_job_has_is_known() -> None:
+    node = usage._Newest()
+    for gpu in ("0", "1"):
+        node.add({"__name__": "gpucluster_gpu_util_percent", "gpu": gpu}, 1.0, "0")
+    assert [gpu.has_job for gpu in node.node("train-1").gpus] == [None, None]
+    node.add({"__name__": "gpucluster_job_info", "job": "7", "gpus": "1"}, 1.0, "1")
+    node.add({"__name__": "gpucluster_job_info", "job": "8", "gpus": ""}, 1.0, "1")
+    assert [gpu.has_job for gpu in node.node("train-1").gpus] == [False, True]
 
 
 def test_series_of_nodes_and_gpus_in_one_round_trip(head: Any, asked: list[dict[str, str]]) -> None:
