@@ -207,7 +207,7 @@ class Keys:
 def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Console]:
     on = console(80, force_terminal=True)
     fed = Feed(lambda: SMALL, SMALL, History(), 60.0)
-    monkeypatch.setattr(top, "_console", lambda: on)
+    monkeypatch.setattr(top, "terminal", lambda: on)
     yield on
     fed.stop()
 
