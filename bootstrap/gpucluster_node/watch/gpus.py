@@ -28,11 +28,12 @@ class Gpus:
 
     def read(self) -> list[Gpu]:
         """Empty without a driver, and while it does not answer: old values would look like new ones."""
-        if self._thread is None or not self._thread.is_alive():
+        hangs = self._thread is not None and self._thread.is_alive()
+        if self._thread is None or not hangs:
             self._found = []
             self._thread = threading.Thread(target=self._read, name="nvml", daemon=True)
             self._thread.start()
-        self._thread.join(0.0 if self._is_late else self._wait_s)
+        self._thread.join(0.0 if hangs else self._wait_s)
         was_late, self._is_late = self._is_late, self._thread.is_alive()
         if self._is_late and not was_late:
             log.warning("NVIDIA's driver has not answered for %.0f s: no samples of GPUs until it does", self._wait_s)
