@@ -29,6 +29,9 @@ log = logging.getLogger("sampler")
 INTERVAL_S = 2.0
 WRITE_EVERY = 2
 """Samples for one file: Prometheus reads it every 10 s."""
+MOST_METRICS = 10_000
+"""Of all jobs of the node: Prometheus refuses everything from a node that sends more than `sample_limit`
+(steps/watch/prometheus.sh), and one user may have many jobs."""
 TEXTFILE = Path("/run/gpucluster/samples/gpucluster.prom")
 
 
@@ -102,6 +105,7 @@ class Sampler:
         _of_machine(file, sample)
         for gpu in sample.gpus:
             _of_gpu(file, gpu)
+        left = MOST_METRICS
         for job_id, usage in self.usages.items():
             file.gauge("gpucluster_job_info", 1, job=job_id, gpus=",".join(map(str, sorted(usage.gpus))))
             if group := self.groups.get(job_id):
@@ -109,8 +113,9 @@ class Sampler:
                 file.gauge("gpucluster_job_memory_bytes", group.memory, job=job_id)
             known = self.names.setdefault(job_id, set())
             reported = metrics.newest(job_id, usage.job.uid, known, self.metrics_folder)
-            for name, value in sorted(reported.items()):
+            for name, value in sorted(reported.items())[:left]:
                 file.gauge("gpucluster_job_metric", value, job=job_id, name=name)
+                left -= 1
         return file.text
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from gpucluster_node import slurm
-from gpucluster_node.watch import jobs, machine, metrics, targets
+from gpucluster_node.watch import jobs, machine, metrics, sampler, targets
 from gpucluster_node.watch.jobs import Job, Kept, Usage
 from gpucluster_node.watch.nvml import Gpu
 from gpucluster_node.watch.sampler import Sampler
@@ -248,6 +248,21 @@ def test_a_node_says_everything_in_prometheus_format(root: Path, tmp_path: Path)
     assert "job" not in sampler.text(sampler.take())
     (writer,) = sampler.writers
     assert writer.wait(30) != 0, "/nowhere is no job's folder"
+
+
+def test_many_jobs_of_a_user_do_not_make_prometheus_refuse_the_node(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler, "MOST_METRICS", 5)
+    for job_id in ("7", "8", "9"):
+        (tmp_path / "metrics" / job_id).mkdir(parents=True)
+        (tmp_path / "metrics" / job_id / "last.json").write_text(json.dumps({"a": 1, "b": 2, "c": 3}))
+        mark(tmp_path / "jobs", job_id, *OWNER, "0", "/nowhere")
+    gpus: Any = Gpus()
+    sampled = Sampler("train-1", gpus, root, tmp_path / "jobs", tmp_path / "metrics")
+    lines = sampled.text(sampled.take()).splitlines()
+    assert sum(line.startswith("gpucluster_job_metric{") for line in lines) == 5
+    assert sum(line.startswith("gpucluster_job_info{") for line in lines) == 3
 
 
 def test_a_metric_may_have_any_label() -> None:
