@@ -113,7 +113,13 @@ class Daemon:
         if not self._may(notice.uid):
             log.warning("job %s: uid %s has sent %s e-mails in an hour", notice.job_id, notice.uid, E_MAILS_AN_HOUR)
             return
-        self._publish("".join(each for each in subject if " " <= each <= "~")[:99], text[:LONGEST_TEXT])
+        self._publish(self._subject(notice, subject), text[:LONGEST_TEXT])
+
+    def _subject(self, notice: Notice, said: str) -> str:
+        """Names the job, whatever its user's program says: alarms come from the same address."""
+        begin = f"{self._cluster}: job {notice.job_id} "
+        plain = "".join(each for each in said if " " <= each <= "~")
+        return f"{begin}{plain.removeprefix(begin)}"[:99]
 
     def _may(self, uid: int) -> bool:
         sent, now = self._sent.setdefault(uid, deque()), time.monotonic()

@@ -133,6 +133,14 @@ def test_an_e_mail_is_published_and_the_notice_removed(mail: SimpleNamespace) ->
     assert json.loads(mail.asked()) == wanted
 
 
+def test_an_e_mail_of_a_user_does_not_look_like_an_alarm(mail: SimpleNamespace) -> None:
+    mail.set(json.dumps({"subject": "ALARM: budget", "text": "t"}))
+    requested(mail.folder)
+    mail.daemon.look()
+    until(lambda: bool(mail.sent))
+    assert mail.sent == [("lab: job 12 ALARM: budget", "t")]
+
+
 def test_what_a_users_program_prints_is_not_believed(mail: SimpleNamespace) -> None:
     mail.set("no json\n[1]\n{}\n" + "[" * 5000)
     requested(mail.folder)
@@ -150,7 +158,7 @@ def test_a_slow_webhook_holds_up_its_own_user_alone(mail: SimpleNamespace) -> No
     requested(mail.folder, SLURM_JOB_UID="1001")
     mail.daemon.look()
     until(lambda: bool(mail.sent))
-    assert mail.sent == [("fast", "t")] and len(list(mail.folder.iterdir())) == 2
+    assert mail.sent == [("lab: job 12 fast", "t")] and len(list(mail.folder.iterdir())) == 2
 
 
 def test_a_user_cannot_fill_the_administrators_mailbox(mail: SimpleNamespace) -> None:
