@@ -24,6 +24,8 @@ from gpucluster.meant import did_you_mean
 
 _LEGEND = 16
 """Curves of one panel that are named."""
+_TOO_LARGE = 1e300
+"""matplotlib has no axis for a loss that has grown so far."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def write_csv(found: Found, file: str) -> None:
     if file == "-":
         click.echo(text.getvalue(), nl=False)
     else:
-        Path(file).write_text(text.getvalue(), encoding="utf-8")
+        Path(file).write_text(text.getvalue(), encoding="utf-8", errors="backslashreplace")
 
 
 def _text(value: float | None) -> str:
@@ -150,9 +152,11 @@ def plot(found: Found, file: Path, kind: str) -> None:
         axes = figure.add_subplot(down, across, place)
         for curve in several:
             minutes = [(at - begin) / 60 for at, _ in curve.points]
-            axes.plot(minutes, [value for _, value in curve.points], label=curve.of, linewidth=1)
+            values = [value if abs(value) < _TOO_LARGE else math.nan for _, value in curve.points]
+            axes.plot(minutes, values, label=curve.of, linewidth=1)
         unit = several[0].unit
-        axes.set_title(f"{name}{', ' + unit if unit else ''}", parse_math=False)  # a name may have $
+        title = screen.one_line(f"{name}{', ' + unit if unit else ''}")
+        axes.set_title(title, parse_math=False)  # a name may have $
         axes.set_xlabel("minutes")
         axes.grid(alpha=0.3)
         if 1 < len(several) <= _LEGEND:

@@ -120,6 +120,17 @@ def test_json_and_csv_have_every_value(folder: Path, sampled: None, capsys: Capt
     assert "'=1+1" in {row["name"] for row in rows}
 
 
+def test_files_of_odd_names_and_of_a_loss_without_bounds(
+    folder: Path, sampled: None, tmp_path: Path, capsys: Captured
+) -> None:
+    values = {"half \ud800": 1, "loss": 1e308, "down": -1e308}
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"time_s": 1031.0, "run": 0, "rank": 0, "step": 31, "values": values}) + "\n")
+    png, table = str(tmp_path / "curves.png"), tmp_path / "curves.csv"
+    assert said(capsys, "--png", png, "--csv", str(table)) == ""
+    assert Path(png).read_bytes().startswith(b"\x89PNG") and "half \\ud800" in table.read_text()
+
+
 def test_files(folder: Path, sampled: None, tmp_path: Path, capsys: Captured) -> None:
     png, svg, table = (str(tmp_path / f"curves.{each}") for each in ("png", "svg", "csv"))
     assert said(capsys, "--png", png, "--svg", svg, "--csv", table, "loss", "$x_", "gpu_util_percent") == ""
