@@ -14,6 +14,7 @@ import secrets
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,16 @@ def accounting(which: list[str], asked: dict[str, Any]) -> dict[str, Any]:
         return {"records": [], "names": {}, "refused": (said.strip().splitlines() or ["sacct failed"])[-1]}
     records = [row.split("|") for row in rows.splitlines() if row.count("|") == len(FIELDS) - 1]
     found = re.findall(r"^([0-9_+\[\],%-]+)" + mark + "(.*)$", names, re.MULTILINE)
-    return {"records": records, "names": dict(found), "refused": ""}
+    return {"records": records, "names": _unforged(found, Counter(row[0] for row in records)), "refused": ""}
+
+
+def _unforged(found: list[tuple[str, str]], records: Counter[str]) -> dict[str, str]:
+    """Everybody reads a process's arguments (proc(5)), and may rename a job while sacct runs: then a job has more names
+    than records, and none of them counts."""
+    names: dict[str, list[str]] = {}
+    for job_id, name in found:
+        names.setdefault(job_id, []).append(name)
+    return {job_id: each[-1] for job_id, each in names.items() if len(each) <= records[job_id]}
 
 
 def _run(argv: list[str], limit_s: float) -> str:

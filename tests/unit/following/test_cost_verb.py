@@ -157,6 +157,15 @@ def test_the_program_on_the_head_node_reads_records_files_and_names_that_cannot_
     assert (read.recorded_since, read.refused) == (500.0, "")
 
 
+def test_who_sees_the_mark_and_renames_a_job_meanwhile_gives_none_another_name(
+    sacct: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sacct.write_text(sacct.read_text().replace('+ "evil|x', '+ "evil\\n2" + names[0] + "theirs'))
+    monkeypatch.setattr(lives.account, "jobs", lambda: str(tmp_path / "jobs"))
+    read = lives._asked(REMOTE, {"state": str(tmp_path), "since": 1000.0, "until": 2000.0, "margin_s": 0})
+    assert [(run.job_id, run.name) for run in read.runs] == [("1", "evil"), ("2", "")]
+
+
 def test_jobs_has_the_price_of_each_and_goes_on_without_accounting(
     sacct: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
