@@ -80,12 +80,14 @@ _NOW = (
 
 # Prometheus's answers, one after another, to the requests of stdin: lines of `path` and of a form. A form is not an
 # argument, because thousands of nodes would be too long for one. Prometheus compresses its answers: the page asks for
-# the newest samples every few seconds, and those of 512 GPUs are 480 kB, or 60 kB like this.
+# the newest samples every few seconds, and those of 512 GPUs are 480 kB, or 60 kB like this. A user's proxy and
+# ~/.curlrc are for the internet.
 _ASK = r"""
 set -o pipefail
 while read -r path && read -r form; do
   printf '%s' "$form" |
-    curl -sS --max-time "$2" -H 'Accept-Encoding: gzip' --data-binary @- "$1$path" | base64 -w 0 || exit
+    curl -q -sS --noproxy '*' --max-time "$2" -H 'Accept-Encoding: gzip' --data-binary @- "$1$path" |
+    base64 -w 0 || exit
   echo
 done
 """

@@ -31,7 +31,7 @@ class Head:
     def run(
         self, argv: Sequence[str], *, input: bytes | None = None, timeout_s: float = 60, sent: Any = None
     ) -> Completed:
-        environment = {"PATH": f"{self.path}/usr/bin:/bin"}
+        environment = {"PATH": f"{self.path}/usr/bin:/bin", "http_proxy": "http://127.0.0.1:9"}  # for the internet
         done = subprocess.run(argv, input=input or b"", capture_output=True, timeout=timeout_s, env=environment)
         self.sent_bytes = len(done.stdout)
         return Completed(done.returncode, done.stdout.decode(), done.stderr.decode())
