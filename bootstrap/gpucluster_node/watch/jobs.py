@@ -23,6 +23,8 @@ MOST_KEPT = 1024
 """Samples of a job. Then every second one is dropped, and only every second further one is kept."""
 IDLE_PERCENT = 5
 """A GPU that is less busy is idle."""
+LONGEST_S = 30.0
+"""From one sample to the next, for a job's energy: a clock that is set forward by an hour is no hour of power."""
 GIB = 2**30
 
 _WRITE = """
@@ -98,7 +100,7 @@ class Usage:
     """GPU -> its energy: power times the time since the sample before."""
 
     def add(self, time_s: float, sample: Mapping[str, float], gpus: Collection[Gpu]) -> None:
-        passed, self.end_s = time_s - (self.end_s or time_s), time_s
+        passed, self.end_s = min(max(0.0, time_s - (self.end_s or time_s)), LONGEST_S), time_s
         values = dict(sample)
         for gpu in gpus:
             if gpu.minor not in self.job.gpus:

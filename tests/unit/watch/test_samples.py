@@ -123,6 +123,15 @@ def test_a_summary_has_the_jobs_gpus_alone_with_energy_and_idle_share() -> None:
     assert gpu["util_percent"]["max"] == 90.0
 
 
+@pytest.mark.parametrize("times", [(1000.0, 4600.0, 4602.0), (1000.0, 1030.0, 400.0, 402.0)])
+def test_a_clock_that_is_set_is_no_energy(times: tuple[float, ...]) -> None:
+    made = usage()
+    for time_s in times:
+        made.add(time_s, {}, [Gpu(0, 0, power_w=360.0)])
+    (gpu,) = made.summary("train-1")["gpus"]
+    assert gpu["energy_kwh"] == pytest.approx(360.0 * 32 / 3.6e6)
+
+
 def test_samples_of_a_long_job_are_thinned_evenly() -> None:
     kept = Kept()
     for second in range(100_000):
