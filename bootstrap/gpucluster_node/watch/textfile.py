@@ -28,7 +28,8 @@ class Textfile:
             return
         lines = self._metrics.setdefault(name, [f"# TYPE {name} {kind}"])
         said = ",".join(f'{key}="{_escaped(str(text))}"' for key, text in labels.items())
-        lines.append(f"{name}{{{said}}} {value:.15g}" if said else f"{name} {value:.15g}")
+        labelled = name + "{" + said + "}" if said else name
+        lines.append(f"{labelled} {value:.15g}")
 
     @property
     def text(self) -> str:
