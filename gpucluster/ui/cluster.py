@@ -216,12 +216,20 @@ def row_of(job_id: str, live: JobRow | None, past: jobs.Past | None, paid: JobCo
         began = time.time() - live.elapsed_s if live.node_list else None
         return HistoryRow(job_id, named, user, live.state, live.nodes, began, None, live.reason, usd)
     state = past.state if past else "UNKNOWN"
-    if paid and (state == "UNKNOWN" or slurm.base_state(paid.state) != "COMPLETED"):  # Slurm knows nothing of exports
+    if paid and _decides(slurm.base_state(paid.state), state):
         state = slurm.base_state(paid.state)
     started, ended = (_seconds(result.get(key)) for key in ("started_at", "ended_at"))
     elements = past.elements if past else {}
     reason = past.reason if past else ""
     return HistoryRow(job_id, named, user, state, _whole(result.get("nodes")), started, ended, reason, usd, elements)
+
+
+def _decides(accounted: str, of_folder: str) -> bool:
+    """Whether accounting knows better than the folder how a job ended. It knows nothing of exports; and what it said a
+    minute ago, when the job ran, is old."""
+    if of_folder == "UNKNOWN":
+        return True
+    return accounted != "COMPLETED" and slurm.job_state(accounted).phase == "done"
 
 
 def _live(row: HistoryRow, live: slurm.Job, started_s: float | None) -> HistoryRow:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,7 @@ def test_who_knows_best() -> None:
     assert (row := row_of("7", LIVE, PAST, PAID)).state == "RUNNING" and row.user == "ann" and row.ended_s is None
     assert (row := row_of("7", None, PAST, PAID)).state == "TIMEOUT" and (row.name, row.usd) == ("past", 12.5)
     assert row_of("7", None, None, PAID).name == "paid"
+    assert row_of("7", None, PAST, replace(PAID, state="RUNNING")).state == "COMPLETED", "read a minute ago"
     completed = JobCost("7", "paid", "bob", "train", "COMPLETED", 12.5, 0.0, 0.0, 0.0, 1.0)
     failed = jobs.Past("7", PAST.folder, {**RESULT, "exit_code": 1, "reason": "could not export"})
     assert (row := row_of("7", None, failed, completed)).state == "FAILED" and "export" in row.reason
