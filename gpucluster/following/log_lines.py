@@ -71,7 +71,7 @@ def main(asked: dict[str, Any]) -> int:
     with open(path, "rb") as log:
         end = min(bounds.end, os.fstat(log.fileno()).st_size)
         if asked.get("tail") is not None:
-            write(line for _, line in last(log, asked, bounds.start, end))
+            write(cut(line, asked.get("longest")) for _, line in last(log, asked, bounds.start, end))
         else:
             write(pieces(log, asked, bounds.start, end))
     return 0
@@ -86,6 +86,13 @@ def write(found: Iterable[bytes]) -> None:
     for piece in found:
         sys.stdout.buffer.write(piece)
     sys.stdout.buffer.flush()
+
+
+def cut(line: bytes, longest: int | None) -> bytes:
+    """A page that shows the beginnings of hundreds of lines of a megabyte must not get them whole every few seconds."""
+    if longest is None or len(line) <= longest:
+        return line
+    return line[:longest] + f"… (a line of {len(line):,} bytes)\n".encode()
 
 
 class Bounds:

@@ -41,6 +41,8 @@ class Selection:
     """In the syntax of grep -E."""
     run: int | None = None
     """1 is the first run of a job that was requeued."""
+    longest: int | None = None
+    """Bytes of a line of the last lines. A longer one is cut, and says how long it is."""
     launcher: bool = False
     """True: also a launcher's report about failed ranks, which is folded into one line otherwise."""
 

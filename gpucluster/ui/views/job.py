@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 TAIL = 300
 MOST_TAIL = 5000
+LONGEST_LINE = 1900
+"""Bytes of a line of the log, so that it fits into wording.LONGEST_LINE with what is said of its length."""
 MOST_LINES = 500
 """Elements in a picture; a table has all."""
 _LONGEST = 200_000
@@ -91,6 +93,7 @@ def selection(query: Mapping[str, str]) -> Selection:
         rank=_rank(query.get("rank", "")),
         node=query.get("node", "")[:100] or None,
         grep=query.get("grep", "")[:200] or None,
+        longest=LONGEST_LINE,
         tail=min(MOST_TAIL, int(tail)) if _is_number(tail) else TAIL,
         launcher=query.get("launcher") == "on",
     )

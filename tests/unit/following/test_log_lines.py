@@ -61,6 +61,14 @@ def test_the_last_lines_are_counted_after_the_choice(job):
     assert job(LOG, Selection(grep="loss", tail=2)) == ["[1 train-2] loss 0.6", "[10 train-2] loss 0.7"]
 
 
+def test_long_lines_are_cut_if_only_their_beginnings_are_asked_for(job):
+    log = "[0 n] " + "x" * 3_000_000 + "\n[0 n] é short\n"
+    cut, short = job(log, Selection(tail=2, longest=20))
+    assert (cut, short) == ("[0 n] " + "x" * 14 + "… (a line of 3,000,007 bytes)", "[0 n] é short")
+    (cut,) = job(log, Selection(tail=1, grep="xx", longest=20))
+    assert cut.endswith("x… (a line of 3,000,007 bytes)")
+
+
 def test_the_last_lines_are_found_far_before_the_end(job, monkeypatch):
     log = "[1 train-1] here\n" * 3 + "[0 train-1] elsewhere\n" * 200_000  # 4 MB, more than the first window
     assert job(log, Selection(rank=1, tail=2)) == ["[1 train-1] here"] * 2
