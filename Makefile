@@ -25,7 +25,7 @@ NIGHTLY ?= none
 NIGHTLY_MINUTES ?=
 PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadgroup --no-loadscope-reorder --durations=20
 
-.PHONY: help setup boot system browser python node wheels wheel image demo test test-all stamp chaos lint check golden picture bench down clean test-gpu test-aws _ruff _mypy _imports _checks
+.PHONY: help setup boot system browser python node wheels wheel image demo test test-all stamp chaos lint check golden picture tour bench down clean test-gpu test-aws _ruff _mypy _imports _checks
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -131,6 +131,9 @@ golden: python ## write every golden file anew; review the difference
 picture: python ## docs/pictures: overview.svg from cluster.yaml, design.svg from design.dot; needs graphviz
 	$(VENV)/bin/python docs/pictures/overview.py
 	dot -Tsvg docs/pictures/design.dot -o docs/pictures/design.svg
+
+tour: boot ## docs/tour.md and its pictures, from one sitting on booted nodes; needs chromium
+	@$(VENV)/bin/python examples/tour
 
 bench: python ## speed, each figure beside its peer or floor
 	python -m bench

@@ -118,6 +118,10 @@ function draw(place, chart) {
   drawn.set(chart.title, { plot: new uPlot(options(chart, figure), data, figure), names, figure });
 }
 
+function brief(value) {
+  return value !== 0 && Math.abs(value) < 0.001 ? value.toExponential(0) : short.format(value);
+}
+
 function options(chart, figure) {
   const style = getComputedStyle(document.body);
   const text = style.getPropertyValue("--muted"), grid = style.getPropertyValue("--line");
@@ -129,7 +133,7 @@ function options(chart, figure) {
     legend: { show: chart.lines.length > 1 && chart.lines.length <= 8 },
     cursor: { sync: { key: "job" }, points: { size: 5 } },
     scales: chart.unit === "%" ? { y: { range: [0, 105] } } : {},
-    axes: [{ ...axis, values: (plot, times) => clock(times) }, { ...axis, size: 56, values: (plot, values) => values.map(short.format) }],
+    axes: [{ ...axis, space: 90, values: (plot, times) => clock(times) }, { ...axis, size: 56, values: (plot, values) => values.map(brief) }],
     series: [{ label: "time", value: (plot, time) => (time === null ? "–" : moment(time)) }, ...chart.lines.map((line, at) => ({
       label: line.name,
       stroke: colour(at),
