@@ -21,7 +21,7 @@ EVERY_S = 1.0
 OTHERS_EVERY_S = 20.0
 """Rank 0 sends its lines soon. If 512 ranks did, the file server would have 512 writes a second."""
 ALL_OF_OTHERS = 5_000
-"""Of rank 0 all lines are written. Of each other rank so many with the same names, then of as many again every second
+"""All lines of rank 0 are written. Of each other rank so many with the same names, then of as many again every second
 one, and so on: mostly rank 0's values count, and 512 ranks would write gigabytes a day into the job's folder."""
 MOST_KINDS = 1_000
 MOST_LINES = 50_000

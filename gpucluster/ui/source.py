@@ -107,7 +107,7 @@ class Source(Protocol):
     def series(
         self, job_id: str, nodes: Sequence[str], start_s: float, end_s: float, names: Sequence[str], step_s: float
     ) -> Sequence[Series]:
-        """Of the nodes, and of the GPUs that the job has there."""
+        """Series of the nodes, and of the GPUs that the job has there."""
         ...
 
     def why(self, job_id: str) -> Explanation: ...

@@ -163,7 +163,7 @@ def test_a_running_jobs_folder_and_samples_are_read(job: Any, tmp_path: Path, as
 def test_gpus_of_other_jobs_on_its_nodes_are_not_its_own(
     job: Any, tmp_path: Path, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a sweep's elements, which share a node, one idles and one is slowed: the others are well."""
+    """Among a sweep's elements, which share a node, one idles and one is slowed: the others are well."""
     (tmp_path / "nccl/rank-0.77.txt").unlink()
     others = series({"train-1": [0.0, 95.0, 96.0, 97.0]})
     throttled = NodeNow("train-1", 1.0, 1.0, 1.0, 1.0, (replace(GPU, index=0, throttled=("heat",)), GPU))

@@ -24,7 +24,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def calls_of_an_hour(source: RecordedCluster, job_id: str, clock: SimpleNamespace) -> int:
-    """Of a page of the job, with a search in its log."""
+    """The calls of a page of the job, with a search in its log."""
     reader = Reader(source, Answers())
     selection = Selection(grep="seldom", tail=300)
     reader.job(job_id)
