@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 import threading
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
@@ -47,17 +51,39 @@ def command(context: CliContext, port: int | None, opens: bool, write: bool) -> 
                 f"from your own machine: ssh -L {where}:127.0.0.1:{where} {os.uname().nodename}, then open this address"
             )
         click.echo(address)
-        if opens:
-            _open(address)
-        try:
-            server.serve(guard, listener, debug=context.debug)
-        except KeyboardInterrupt:
-            tell("\nthe page has ended; jobs continue")
+        with _opened(address) if opens else contextlib.nullcontext():
+            try:
+                server.serve(guard, listener, debug=context.debug)
+            except KeyboardInterrupt:
+                tell("\nthe page has ended; jobs continue")
     return 0
 
 
-def _open(address: str) -> None:
+@contextlib.contextmanager
+def _opened(address: str) -> Iterator[None]:
     """A browser in a terminal would take this one, and some keep the caller waiting: in another thread."""
     import webbrowser
 
-    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    page = _private(address)
+    shown = page.as_uri() if page else address
+    threading.Thread(target=webbrowser.open, args=(shown,), daemon=True).start()
+    try:
+        yield
+    finally:
+        if page:
+            page.unlink(missing_ok=True)
+
+
+def _private(address: str) -> Path | None:
+    """A file that only this user can read and that leads to the address. The arguments of programs are everybody's to
+    read, and whoever is faster than the browser would use the token (Jupyter: ServerApp.use_redirect_file). In the home
+    directory and not hidden: a browser from a snap reads nothing else. None for WSL, whose browser is on Windows."""
+    if "microsoft" in os.uname().release.lower():
+        return None
+    try:
+        descriptor, name = tempfile.mkstemp(".html", "gpucluster-ui-", Path.home())
+    except (OSError, RuntimeError):
+        return None
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(f'<!doctype html><title>GpuCluster</title><meta http-equiv="refresh" content="0;url={address}">\n')
+    return Path(name)

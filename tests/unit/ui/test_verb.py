@@ -17,6 +17,7 @@ import pytest
 
 from gpucluster.contexts.probe import Facts
 from gpucluster.contexts.store import Context, Contexts
+from localcloud.testing.patience import wait_for
 
 
 @pytest.fixture
@@ -34,8 +35,10 @@ FACTS = Facts("/home/me", "me", "/usr/bin", "slurm 24.11.5", "3.11", "nfs", acco
 def started(settings: dict[str, str], *words: str) -> Iterator[subprocess.Popen[str]]:
     argv = [sys.executable, "-m", "gpucluster.cli", "--context", "away", "ui", *words]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=settings) as process:
-        yield process
-        process.kill()
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def get(url: str, **headers: str) -> tuple[http.client.HTTPResponse, str]:
@@ -67,6 +70,24 @@ def test_one_address_until_ctrl_c(settings: dict[str, str], ends: signal.Signals
         stream.close()
         assert (process.returncode, out) == (0, ""), error
         assert error.strip() == "the page has ended; jobs continue"
+
+
+def test_the_token_is_in_no_programs_arguments(settings: dict[str, str], tmp_path: Path) -> None:
+    browser, seen = tmp_path / "browser", tmp_path / "seen"
+    browser.write_text(
+        f'#!/bin/sh\npage=$(echo "$1" | sed s,file://,,)\n'
+        f'{{ echo "$*"; stat -c %a "$page"; cat "$page"; }} >{seen}.new; mv {seen}.new {seen}\n'
+    )
+    browser.chmod(0o755)
+    with started({**settings, "BROWSER": f"{browser} %s"}, "--open") as process:
+        assert process.stdout
+        url = process.stdout.readline().strip()
+        wait_for("the browser", seen.exists, 30)
+        arguments, mode, page = seen.read_text().splitlines()
+        assert url.partition("token=")[2] not in arguments and mode == "600" and f"0;url={url}" in page
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert not list(tmp_path.glob("gpucluster-ui-*"))
 
 
 def test_a_port_in_use_is_named(settings: dict[str, str]) -> None:
