@@ -14,7 +14,7 @@ from typing import Any
 
 from gpucluster import account
 from gpucluster.errors import CloudError, JobFailedError, RemoteError, UsageError
-from gpucluster.following import causes, history, ownership, silent
+from gpucluster.following import causes, history, job_json, ownership, silent
 from gpucluster.following.patience import Patience
 from gpucluster.head import arrays, queue, slurm
 from gpucluster.head.remote import Remote
@@ -113,7 +113,7 @@ def real_folder(remote: Remote, job_id: str) -> str:
 
 def state_folder(remote: Remote, job_id: str) -> str:
     """The folder where its programs keep their state. Raises UsageError if there is none."""
-    task = _json(remote.run(["cat", f"{folder_of(remote, job_id)}/task.json"]).stdout) or {}
+    task = job_json.parse(remote.run(["cat", f"{folder_of(remote, job_id)}/task.json"]).stdout) or {}
     folder = own_state(task, job_id) or f"{real_folder(remote, job_id)}/state"
     if remote.run(["test", "-d", folder]).exit_code != 0:
         raise UsageError(f"job {job_id} has no state: there is no folder {folder}", "it is created when the job starts")
@@ -178,7 +178,7 @@ def latest(remote: Remote, *, of_arrays: bool = False) -> str:
 
 def result(remote: Remote, job_id: str) -> dict[str, Any] | None:
     done = remote.run(["sh", "-c", _RESULT, "sh", folder_of(remote, job_id), job_id])
-    found = _json(done.stdout) if done.exit_code == 0 else None
+    found = job_json.parse(done.stdout) if done.exit_code == 0 else None
     if found and not isinstance(found.get("exit_code"), int):
         raise RemoteError("result.json cannot be read: it has no exit code, so the job's programs have changed it")
     if found and "first_failed" in found:
@@ -303,7 +303,7 @@ def _lost(remote: Remote, job_id: str) -> Ending:
 def staging(remote: Remote, job_id: str) -> dict[str, Any]:
     """The progress of its data from or to S3: stage (in | out), path, done, total. Empty if no data is moved."""
     done = remote.run(["cat", f"{folder_of(remote, job_id)}/staging.json"])
-    return (_json(done.stdout) or {}) if done.exit_code == 0 else {}
+    return (job_json.parse(done.stdout) or {}) if done.exit_code == 0 else {}
 
 
 def _unmade(remote: Remote, job_id: str) -> dict[str, Any]:
@@ -389,15 +389,3 @@ def wait(remote: Remote, job_id: str, tell: Callable[[str], None]) -> None:
 
 def is_array(remote: Remote, job_id: str) -> bool:
     return remote.run(["test", "-e", f"{folder_of(remote, job_id)}/runs/{job_id}"]).exit_code == 0
-
-
-def _json(text: str) -> dict[str, Any] | None:
-    if not text.strip():
-        return None
-    try:
-        found: Any = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise RemoteError(f"result.json cannot be read: {error}") from None
-    if not isinstance(found, dict):
-        raise RemoteError("result.json cannot be read: it is no object, so the job's programs have changed it")
-    return found
