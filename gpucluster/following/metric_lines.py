@@ -2,7 +2,8 @@
 
 `COUNT FILE... -- [NAME...]`: of these metrics, or of all, from the first FILE that exists. Its lines are what a user's
 programs wrote: each is a value or is left out. At most COUNT values of a metric travel, of every stretch of a run the
-least and the greatest. Python 3.8: the head node may be another cluster's login node.
+least and the greatest; fewer if there are more than a hundred metrics. Python 3.8: the head node may be another
+cluster's login node.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ READ_BYTES = 64 * 2**20
 """Only the end of a larger file is read. The job itself keeps the file smaller: gpucluster_job/metrics/store.py."""
 LINE_BYTES = 2**16
 MOST_NAMES = 1000
+MOST_VALUES, FEWEST = 100_000, 60
+"""Values of all metrics that travel, because the page asks for them every few seconds; and at least of each one."""
 MOST_WHOLE = 2**53
 
 
 def main(words: list[str]) -> None:
     at = words.index("--")
-    found = best(lines(words[1:at]), set(words[at + 1 :]))
-    print(json.dumps({name: [_plain(*each) for each in thinned(values, int(words[0]))] for name, values in found}))
+    found = list(best(lines(words[1:at]), set(words[at + 1 :])))
+    count = min(int(words[0]), max(FEWEST, MOST_VALUES // max(1, len(found))))
+    print(json.dumps({name: [_plain(*each) for each in thinned(values, count)] for name, values in found}))
 
 
 def best(read: Iterator[dict[str, Any]], names: set[str]) -> Iterator[tuple[str, list[Any]]]:

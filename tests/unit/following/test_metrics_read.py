@@ -112,6 +112,13 @@ def test_a_metric_has_a_limited_number_of_names(folder: Path) -> None:
     assert len(read(folder, *(line(1, {f"name{number}": 1.0}) for number in range(1500)))) == 1000
 
 
+def test_of_many_metrics_fewer_values_travel(folder: Path) -> None:
+    values = {f"name{number}": 1.0 for number in range(500)}
+    found = read(folder, *(line(at, values, step=at) for at in range(400)))
+    assert {len(points) for points in found.values()} <= set(range(100, 201))
+    assert len(read(folder, *(line(at, values, step=at) for at in range(400)), names=("name3",))["name3"]) == 400
+
+
 def run(started: float | None, ended: float | None, *nodes: str) -> lives.Run:
     return lives.Run("7", "ann", "train", "RUNNING", 50.0, 60.0, started, ended, nodes, 8, 4)
 
