@@ -30,7 +30,7 @@ INTERVAL_S = 2.0
 WRITE_EVERY = 2
 """Samples for one file: Prometheus reads it every 10 s."""
 MOST_METRICS = 10_000
-"""The limit for all jobs of the node together: Prometheus refuses everything from a node that sends more than `sample_limit`
+"""The limit for all jobs of a node together: Prometheus refuses everything of one that sends more than `sample_limit`
 (steps/watch/prometheus.sh), and one user may have many jobs."""
 TEXTFILE = Path("/run/gpucluster/samples/gpucluster.prom")
 
