@@ -120,3 +120,5 @@ class Feed:
                 self._seen = self._of(self._ask())
             except GpuClusterError as error:  # such as a head node that restarts: the next question may reach it
                 self._seen = replace(self._seen, problem=error.message)
+            except Exception as error:  # noqa: BLE001 - this thread's end would leave an old picture without a reason
+                self._seen = replace(self._seen, problem=f"unexpected {type(error).__name__}: {error}")

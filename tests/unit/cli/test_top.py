@@ -168,6 +168,26 @@ def test_a_long_interval_is_not_late() -> None:
     assert "no answer since 100 s" in drawn(Seen(SMALL, time.monotonic() - 100))
 
 
+def test_an_answer_that_is_none_does_not_end_the_questions() -> None:
+    answers = iter([LARGE])
+
+    def ask() -> Overview:
+        found = next(answers, None)
+        if found is None:
+            raise ValueError("not what sinfo prints")
+        return found
+
+    fed = Feed(ask, SMALL, History(), 0.1)
+    fed.start()
+    try:
+        patience.wait_for("an error", lambda: fed.seen.problem, 10)
+        assert fed.seen.problem == "unexpected ValueError: not what sinfo prints"
+        answers = iter([SMALL] * 1000)
+        patience.wait_for("an answer", lambda: not fed.seen.problem, 10)
+    finally:
+        fed.stop()
+
+
 def test_a_head_node_that_is_away_leaves_the_last_picture() -> None:
     away = True
 
