@@ -23,6 +23,8 @@ _BUSY, _PARTLY, _IDLE, _FREE = "green", "yellow", "red", "bright_black"
 _PRICED, _WIDE = 100, 120
 """Columns of a terminal from which jobs have their price, and nodes their memory, power and temperature."""
 _JOBS_AT_LEAST = 4
+_LONGEST = 250
+"""Characters of a job's words: rich measures all of them, and thousands of jobs may have long names."""
 _NAMED = 3
 """GPUs in one note."""
 
@@ -251,4 +253,4 @@ def _job(job: JobRow, *, with_price: bool) -> list[Text]:
     words = [job.job_id, job.user, job.name, job.state.lower(), str(job.nodes)]
     words += [slurm_time(int(job.elapsed_s)) if job.node_list else "", *[usd] * with_price]
     where = "; ".join(filter(None, (job.reason, job.node_list if not job.reason else "")))
-    return [Text(screen.one_line(word), style="" if job.node_list else _FREE) for word in (*words, where)]
+    return [Text(screen.one_line(word[:_LONGEST]), style="" if job.node_list else _FREE) for word in (*words, where)]

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -92,6 +93,12 @@ def test_a_picture_fits_its_terminal(seen: Overview, width: int, height: int) ->
     rows = drawn(seen, width, height).splitlines()
     assert len(rows) <= height
     assert max(map(len, rows)) <= width
+
+
+def test_a_long_name_is_cut_before_it_is_measured() -> None:
+    """Two thousand jobs with names of a thousand emoji took half a minute."""
+    long = replace(SMALL.jobs[0], name="\U0001f468\u200d" * 1000, reason="x" * 5000)
+    assert max(len(text.plain) for text in picture._job(long, with_price=True)) < 3000
 
 
 def test_64_nodes_of_8_gpus_fit_a_terminal_of_80_columns() -> None:
