@@ -25,7 +25,8 @@ _FILES = """
 files() {
     find /etc /opt/gpucluster /home/gpucluster /home/ubuntu/.ssh /var/spool/cron /usr/local -xdev -type f \
         -not -path '*/slurm-state/*' -not -path '*/mysql/*' -not -name '*.pyc' \
-        -not -path '/home/gpucluster/job-logs/*' -not -path '/home/gpucluster/prometheus/*' -not -name spending.json -not -name 'nodes*.json*' "$@"
+        -not -path '/home/gpucluster/job-logs/*' -not -path '/home/gpucluster/prometheus/*' \
+        -not -name spending.json -not -name 'nodes*.json*' "$@"
 }
 (files -printf '%p %T@ %s %m %U:%G\\n'; files -not -path '/home/gpucluster/envs/*' -exec sha256sum {} +) | sort
 """
