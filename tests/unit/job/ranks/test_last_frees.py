@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from gpucluster.job import script
+from gpucluster.job import library
 
 THREAD = """
 import ctypes, hashlib, sys, threading
@@ -29,7 +29,7 @@ started.wait()
 
 def run(tmp_path: Path, program: str) -> str:
     """In a process that finds the job's lib/ as its ranks do, with a torch that does what torch's import does."""
-    for name, text in script._packages().items():
+    for name, text in library.files().items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
