@@ -102,7 +102,7 @@ def test_each_second_of_a_job_has_a_name(people: Bed, ran: Ran, monkeypatch: pyt
     assert spans[0].start_s == ran.submitted
     assert spans[-1].end_s == pytest.approx(ran.end, abs=1)  # Slurm counts whole seconds
     names = [each.name for each in spans]
-    assert names.index("prolog") < names.index("running") < len(names) - 1
+    assert names.index("prolog") < names.index("running")  # what follows may be shorter than SHORTEST_S
     running = spans[names.index("running")]
     assert (running.end_s or 0.0) - running.start_s >= 5
     named = sum((each.end_s or 0.0) - each.start_s for each in spans)
