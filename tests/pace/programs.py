@@ -101,7 +101,7 @@ class Programs:
             module.path, module.prices = lambda cluster: self._folder / "spending.json", dict
         if module.__name__.endswith(".lifetimes"):
             module.this_machine = lambda: None  # it has no metadata service
-        if module.__name__.endswith(".spool"):
+        if module.__name__.endswith(".spooled"):
             module._owners = lambda: {system.getuid()}
         if module.__name__.endswith(".daemon"):
             module.LOOK_S = 1.0  # fewer steps of time

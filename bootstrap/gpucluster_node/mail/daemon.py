@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import fleet, slurm
+from gpucluster_node import fleet, slurm, spooled
 from gpucluster_node.aws import AWS_ERRORS, brief, client, error_code
 from gpucluster_node.log import start_logging
 from gpucluster_node.mail import spool
@@ -54,23 +54,23 @@ class Daemon:
     def look(self) -> None:
         """Begins to deliver, one notice of each user at a time."""
         seen = Counter[int]()
-        for path in spool.waiting(self._folder):
+        for path in spooled.waiting(self._folder):
             if path in list(self._busy.values()):
                 continue
             try:
                 notice = spool.read(path)
                 user = pwd.getpwuid(notice.uid)
                 old = time.time() - path.lstat().st_mtime > OLD_S
-            except (spool.InvalidError, OSError, KeyError) as error:
+            except (spooled.InvalidError, OSError, KeyError) as error:
                 log.warning("no notice: %s", error)
-                spool.discard(path)
+                spooled.discard(path)
                 continue
             seen[notice.uid] += 1
             if old or not notice.event or notice.uid < FIRST_UID:
-                spool.discard(path)
+                spooled.discard(path)
             elif seen[notice.uid] > MOST_WAITING:
                 log.warning("job %s: no notice: more than %s of uid %s wait", notice.job_id, MOST_WAITING, notice.uid)
-                spool.discard(path)
+                spooled.discard(path)
             elif notice.uid not in self._busy and len(self._busy) < MOST_USERS:
                 self._busy[notice.uid] = path
                 threading.Thread(target=self._deliver, args=(path, notice, user), daemon=True).start()
@@ -81,7 +81,7 @@ class Daemon:
                 self._mail(notice, line)
         except Exception:
             log.exception("the notice of job %s was not delivered", notice.job_id)
-        spool.discard(path)
+        spooled.discard(path)
         del self._busy[notice.uid]
 
     def _said(self, notice: Notice, user: pwd.struct_passwd) -> str:

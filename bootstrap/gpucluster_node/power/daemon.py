@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
-from gpucluster_node import fleet, locks
+from gpucluster_node import fleet, locks, spooled
 from gpucluster_node.log import start_logging
 from gpucluster_node.power import journal, reconcile, resume, spool, suspend
 
@@ -55,12 +55,12 @@ class Daemon:
 
     def look(self) -> None:
         """Takes what Slurm has asked for. A request stays in the folder until it is in the journal, or has ended."""
-        for path in spool.waiting(self._folder):
+        for path in spooled.waiting(self._folder):
             if path in self._busy:
                 continue
             try:
                 self._take(path, spool.read(path))
-            except spool.InvalidError as error:
+            except spooled.InvalidError as error:
                 log.warning("a request is ignored: %s", error)
                 self._remove(path)
 
@@ -84,7 +84,7 @@ class Daemon:
         self._remove(path)
 
     def _remove(self, path: Path) -> None:
-        if not spool.discard(path):
+        if not spooled.discard(path):
             self._busy.add(path)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from gpucluster_node import spooled
 from gpucluster_node.mail import daemon, spool
 from gpucluster_node.mail.spool import InvalidError, Notice
 
@@ -45,7 +46,7 @@ def read(path: Path) -> Notice:
 def test_slurms_program_leaves_what_slurm_knows(tmp_path: Path) -> None:
     path = requested(tmp_path)
     assert read(path) == Notice(1000, "12", "FAILED", "failure") and path.stat().st_mode & 0o777 == 0o600
-    assert spool.waiting(tmp_path) == [path]
+    assert spooled.waiting(tmp_path) == [path]
 
 
 @pytest.mark.parametrize(

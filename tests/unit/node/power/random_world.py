@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from gpucluster_node import ec2, files, fleet, names, slurm
+from gpucluster_node import ec2, files, fleet, names, slurm, spooled
 from gpucluster_node.aws import AWS_ERRORS
 from gpucluster_node.power import (
     budget_stop,
@@ -421,7 +421,7 @@ def install(world: World, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(files, "put", put_if_alive)
     patch.setattr(last_launches, "_put", record_at)
     patch.setattr(fleet, "load", lambda: CLUSTER)
-    patch.setattr(spool, "_owners", lambda: {os.getuid()})
+    patch.setattr(spooled, "_owners", lambda: {os.getuid()})
     now = SimpleNamespace(time=world.epoch_s, time_ns=lambda: int(world.epoch_s() * 1e9))
     for where in (spool, resume):
         patch.setattr(where, "time", now)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpucluster_node import fleet
+from gpucluster_node import fleet, spooled
 from gpucluster_node.power import daemon, journal, resume, spool, suspend
 from gpucluster_node.power.spool import Request
 
@@ -23,7 +23,7 @@ ME = {os.getuid()}
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(spool, "_owners", lambda: ME)
+    monkeypatch.setattr(spooled, "_owners", lambda: ME)
     (tmp_path / "requests").mkdir(mode=0o700)
     return tmp_path / "requests"
 
@@ -43,7 +43,7 @@ def ask(verb: str, hosts: str, folder: Path, jobs: bytes | None = None) -> subpr
 
 
 def taken(folder: Path) -> list[Request]:
-    return [spool.read(path) for path in spool.waiting(folder)]
+    return [spool.read(path) for path in spooled.waiting(folder)]
 
 
 def test_slurms_programs_write_what_the_daemon_reads(folder: Path) -> None:
@@ -54,7 +54,7 @@ def test_slurms_programs_write_what_the_daemon_reads(folder: Path) -> None:
     assert first == Request(["train-1", "train-2", "ps-1"], [{"job_id": 7, "nodes_resume": "train-1"}])
     assert (second.verb, second.nodes, second.jobs) == ("suspend", ["train-4"], [])
     assert before - 1 <= first.since <= second.since <= time.time()
-    assert {path.stat().st_mode & 0o777 for path in spool.waiting(folder)} == {0o600}
+    assert {path.stat().st_mode & 0o777 for path in spooled.waiting(folder)} == {0o600}
 
 
 def test_a_request_without_slurms_file_is_not_lost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_slurms_user_may_write_requests_and_nothing_more_and_others_nothing(fold
     assert says("daemon", f"ls {folder}") != 0
     for script in (f"echo x >{folder}/resume.b", f"ls {folder}", f"cat {folder}/resume.a1", f"flock -n {folder} true"):
         assert says("nobody", script) != 0, script
-    (path,) = spool.waiting(folder)
+    (path,) = spooled.waiting(folder)
     assert spool.read(path, {0, path.stat().st_uid}).nodes == ["train-1"]
 
 
@@ -169,14 +169,14 @@ def test_a_forged_request_is_ignored_and_stops_no_other(
 
 def test_a_file_of_another_user_is_no_request(folder: Path) -> None:
     (folder / "resume.a").write_text("train-1\n")
-    with pytest.raises(spool.InvalidError, match=f"owned by uid {os.getuid()}"):
+    with pytest.raises(spooled.InvalidError, match=f"owned by uid {os.getuid()}"):
         spool.read(folder / "resume.a", {os.getuid() + 1})
 
 
 def test_a_request_that_is_being_written_waits(folder: Path) -> None:
     (folder / ".abc").write_text("train-1\n")
-    assert spool.waiting(folder) == []
-    assert spool.waiting(folder / "none") == []
+    assert spooled.waiting(folder) == []
+    assert spooled.waiting(folder / "none") == []
 
 
 def test_a_launch_that_cannot_be_recorded_waits_in_the_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +202,7 @@ def test_a_suspend_stays_until_it_has_ended_and_is_taken_once(folder: Path, monk
     monkeypatch.setattr(fleet, "load", lambda: None)
     monkeypatch.setattr(suspend, "suspend", fail)
     ask("suspend", "train-[1-2]", folder)
-    (path,) = spool.waiting(folder)
+    (path,) = spooled.waiting(folder)
     asked_at = path.stat().st_mtime
     found = daemon.Daemon(journal.Journal(folder.parent / "launching"), folder, waiting.append)
     found.look()
