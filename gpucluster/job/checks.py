@@ -38,7 +38,7 @@ def complete(spec: JobSpec, layout: Layout, base: Path = Path()) -> JobSpec:
         gpus = layout.partition(partition).gpus_per_node
     completed = spec.model_copy(
         update={
-            "name": spec.name or _name(spec),
+            "name": spec.name or default_name(spec),
             "project": task.project_of(spec, base),
             "partition": partition,
             "gpus_per_node": gpus,
@@ -258,7 +258,7 @@ def _signal(spec: JobSpec, partition: Partition | None, config: ClusterConfig) -
         yield Finding(("signal",), "is sent before the time limit, which this job lacks", "add a time, such as 2:00:00")
 
 
-def _name(spec: JobSpec) -> str:
+def default_name(spec: JobSpec) -> str:
     """`python examples/digits/train.py --epochs 3` is called train."""
     script = next((word for word in spec.command if word.endswith((".py", ".sh"))), spec.command[0])
     stem = PurePosixPath(script).stem

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from gpucluster.job.checks import check, complete
 from gpucluster.job.spec import Channel, JobSpec
 from gpucluster.layout import Layout
 
+Fitted = tuple[JobSpec, Iterable[Finding]]
+
 
 def load(layout: Layout, path: Path | None = None, flags: Mapping[str, Any] | None = None) -> JobSpec:
     """The file's keys, overridden by flags. For variables, metrics and channels, a flag overrides only the same name;
@@ -32,6 +34,27 @@ def load(layout: Layout, path: Path | None = None, flags: Mapping[str, Any] | No
 
 
 def loads(layout: Layout, document: Document, flags: dict[str, Any]) -> JobSpec:
+    def fit(spec: JobSpec, base: Path) -> Fitted:
+        completed = complete(spec, layout, base)
+        return completed, check(completed, layout)
+
+    def models(spec: JobSpec, given: Mapping[str, Any]) -> Iterator[Finding]:
+        return (
+            other_model(given, layout.partition(spec.partition or "")) if spec.partition in layout.names else iter(())
+        )
+
+    return fitted(document, flags, fit, models)
+
+
+def fitted(
+    document: Document,
+    flags: dict[str, Any],
+    fit: Callable[[JobSpec, Path], Fitted],
+    more: Callable[[JobSpec, Mapping[str, Any]], Iterable[Finding]] = lambda spec, given: (),
+) -> JobSpec:
+    """`fit` completes a spec for the place where it shall run, and finds what does not fit there; its path is the
+    folder that the job's paths are relative to. `more` judges the file's keys as they are written. Raises
+    JobSpecError."""
     if foreign := recognized(document, cluster=False):
         problem = f"this is {foreign.what}, not a job"
         raise JobSpecError([Notice("error", document.file, 0, 0, "", problem, hint=JOB)])
@@ -48,9 +71,9 @@ def loads(layout: Layout, document: Document, flags: dict[str, Any]) -> JobSpec:
     flags = _with_more(given, flags)
     problems = list(document.problems)
     findings = list(conflicts(given))
-    spec, faults = _validate(_over(canonical(given), flags), layout, Path(document.file).parent)
-    if spec and spec.partition in layout.names:
-        findings += other_model(given, layout.partition(spec.partition or ""))
+    spec, faults = _validate(_over(canonical(given), flags), fit, Path(document.file).parent)
+    if spec:
+        findings += more(spec, given)
     problems += [_notice(document, given, flags, finding) for finding in (*findings, *faults)]
     if problems or spec is None:
         raise JobSpecError(sorted(problems, key=lambda notice: (notice.line, notice.column)))
@@ -78,8 +101,10 @@ def _over(given: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
     return given | flags | {key: old | new for key, old, new in pairs}
 
 
-def _validate(data: dict[str, Any], layout: Layout, base: Path) -> tuple[JobSpec | None, list[Finding]]:
-    """Removes faulty values for a second pass, so that the rest is still checked against the cluster."""
+def _validate(
+    data: dict[str, Any], fit: Callable[[JobSpec, Path], Fitted], base: Path
+) -> tuple[JobSpec | None, list[Finding]]:
+    """Removes faulty values for a second pass, so that the rest is still checked against the place."""
     try:
         spec, faults = JobSpec.model_validate(data), list[Finding]()
     except ValidationError as error:
@@ -87,10 +112,10 @@ def _validate(data: dict[str, Any], layout: Layout, base: Path) -> tuple[JobSpec
         faulty = {fault.path[0] for fault in faults if fault.path}
         sound = {key: value for key, value in data.items() if key not in faulty}
         spec = JobSpec.model_validate({"command": ["-"], **sound})
-        checked = (found for found in check(complete(spec, layout, base), layout) if found.path[0] not in faulty)
+        checked = (found for found in fit(spec, base)[1] if found.path[:1] not in {(key,) for key in faulty})
         return None, [*faults, *checked]
-    spec = complete(spec, layout, base)
-    return spec, [*faults, *check(spec, layout)]
+    spec, found = fit(spec, base)
+    return spec, [*faults, *found]
 
 
 def _finding(fault: Any) -> Finding:
