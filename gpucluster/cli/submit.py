@@ -36,6 +36,13 @@ Examples:
 @click.command(cls=WithProgram, epilog=EXAMPLES, sections=SECTIONS)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.YAML] [-- COMMAND...]")
 @job_options()
+@click.option(
+    "--on",
+    "place",
+    type=click.Choice(["cluster", "sagemaker"]),
+    default="cluster",
+    help="With --dry-run: sagemaker prints the request CreateTrainingJob, with what sagemaker.yaml (or -c) names.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the Slurm script to stdout and submit nothing. Needs no cluster.")
 @click.option("--test-only", is_flag=True, help="Ask Slurm when the job would start, and submit nothing.")
 @click.option(
@@ -52,6 +59,7 @@ def command(
     context: CliContext,
     /,
     words: tuple[str, ...],
+    place: str,
     dry_run: bool,
     test_only: bool,
     emit_only: Path | None,
@@ -78,6 +86,10 @@ def command(
 
     file, given = split(words)
     given |= given_keys(flags)
+    if place == "sagemaker":
+        from gpucluster.cli.frame import on_sagemaker
+
+        return on_sagemaker.run(context, file, given, dry_run=dry_run)
     if file and is_pipeline(file):
         from gpucluster.cli.frame import pipelines
 

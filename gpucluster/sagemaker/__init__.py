@@ -1,0 +1,1 @@
+"""A job of job.yaml as a training job of Amazon SageMaker."""

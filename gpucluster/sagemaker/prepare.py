@@ -1,0 +1,92 @@
+"""Prepares a job for SageMaker: reads and checks it, counts the objects of its channels, and makes the request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gpucluster.addresses import in_s3
+from gpucluster.config.document import Document, Finding
+from gpucluster.errors import GpuClusterError
+from gpucluster.job import JobSpec, program, task
+from gpucluster.job.checks import default_name
+from gpucluster.job.load import fitted, read
+from gpucluster.launchers import LAUNCHERS
+from gpucluster.sagemaker import channels, keys, request
+from gpucluster.sagemaker.listing import Listed
+from gpucluster.sagemaker.target import Target
+
+DEFAULT_FRAMEWORK = "torch"
+List = Callable[[str, bool], Listed]
+"""(address in S3, whether all objects are needed) -> its objects. Raises GpuClusterError."""
+
+
+class Prepared(NamedTuple):
+    spec: JobSpec
+    request: Mapping[str, Any]
+    planned: channels.Planned
+    notes: tuple[str, ...]
+    """What its submitter should know."""
+
+
+def prepare(target: Target, file: Path | None, flags: Mapping[str, Any], started: str, listing: List) -> Prepared:
+    """`flags`: keys of job.yaml that override those of `file`. Raises JobSpecError with every problem."""
+    made: list[Prepared] = []
+
+    def fit(spec: JobSpec, base: Path) -> tuple[JobSpec, list[Finding]]:
+        completed = complete(spec, base)
+        found = [*keys.check(completed), *request.check(completed, target), *program.check(completed)]
+        listed = _listed(completed, target, listing)
+        size = channels.Size(spec.nodes, request.ranks_per_node(completed, target))
+        name = request.job_name(completed, started)
+        planned = channels.plan(completed, target, listed, size, request.place(target, name))
+        found += planned.findings
+        if not found:
+            asked = request.build(completed, target, name, planned)
+            found += request.refusals(asked)
+            made.append(Prepared(completed, asked, planned, tuple(_notes(completed, target, listed))))
+        return completed, found
+
+    document = read(file) if file else Document("the command line")
+    fitted(document, dict(flags), fit)
+    return made[-1]
+
+
+def complete(spec: JobSpec, base: Path) -> JobSpec:
+    """The spec with every default that SageMaker needs."""
+    usual = LAUNCHERS[spec.launcher].frameworks if spec.launcher in LAUNCHERS else ()
+    completed = {
+        "name": spec.name or default_name(spec),
+        "project": task.project_of(spec, base),
+        "framework": spec.framework or (usual or (DEFAULT_FRAMEWORK,))[0],
+    }
+    return spec.model_copy(update=completed)
+
+
+def _listed(spec: JobSpec, target: Target, listing: List) -> dict[str, Listed | str]:
+    """The objects of each channel in S3, or why they could not be listed."""
+    found = dict[str, Listed | str]()
+    for name, channel in spec.channels.items():
+        if not in_s3(channel.source):
+            continue
+        choice = target.channels.get(name)
+        try:
+            found[name] = listing(channel.source, bool(choice and choice.mode == "Pipe"))
+        except GpuClusterError as error:
+            found[name] = error.message
+    return found
+
+
+def _notes(spec: JobSpec, target: Target, listed: Mapping[str, Listed | str]) -> Iterator[str]:
+    yield from keys.notes(spec)
+    yield from program.warnings(spec)
+    if not spec.time:
+        yield "no time: SageMaker stops the job after 1 day; time may be up to 28 days"
+    if target.spot and not spec.project:
+        yield "no name: a spot job that is interrupted starts over, because only a job with a name keeps state"
+    for name, found in listed.items():
+        if isinstance(found, str):
+            yield f"the objects of channel {name} were not counted: {found}"
+    if others := sorted(target.channels.keys() - spec.channels.keys()):
+        yield f"channels of sagemaker.yaml that this job does not have: {', '.join(others)}"
