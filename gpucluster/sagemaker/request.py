@@ -20,7 +20,8 @@ from gpucluster.sagemaker.target import Target
 DAY_S = 86_400
 LONGEST_S = 28 * DAY_S
 """botocore's documentation of MaxRuntimeInSeconds: "The default value is 1 day. The maximum value is 28 days."."""
-LAUNCHERS = ("torchrun", "mpirun", "horovodrun", "smddp")
+LAUNCHERS = ("torchrun", "smddp", "mpirun", "horovodrun", "srun")
+"""Those that gpucluster_job/sagemaker/launchers.py starts; srun: the ranks alone."""
 SMDDP_TYPES = ("ml.p3.16xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge", "ml.p4de.24xlarge")
 """The instance types of SMDDP: the list in sagemaker-python-sdk's fw_utils.py."""
 STARTED_AT = "%Y%m%d-%H%M%S"
@@ -82,7 +83,7 @@ def check(spec: JobSpec, target: Target) -> Iterator[Finding]:
 
 
 def _image(spec: JobSpec, target: Target) -> Iterator[Finding]:
-    if target.image:
+    if target.image or spec.launcher not in LAUNCHERS:
         return
     if spec.container_image:
         hint = "name its copy in ECR as image in sagemaker.yaml"
@@ -131,6 +132,7 @@ def build(spec: JobSpec, target: Target, name: str, planned: Planned) -> dict[st
         "InputDataConfig": [_ours(where), *planned.inputs],
         "OutputDataConfig": {"S3OutputPath": target.root} | _key("KmsKeyId", target),
         "ResourceConfig": _machines(spec, target),
+        "TensorBoardOutputConfig": {"S3OutputPath": f"{where}/tensorboard"},
         "StoppingCondition": {"MaxRuntimeInSeconds": runtime_s(spec)},
         "Tags": [
             {"Key": f"gpucluster:{key}", "Value": getattr(spec, key)}

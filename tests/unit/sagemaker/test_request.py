@@ -81,7 +81,7 @@ def test_a_type_without_local_disks_has_an_encrypted_volume(made):
     [
         ("name: " + "n" * 48, "", "name", "a training job's name has at most 63 characters"),
         ("launcher: smddp", "instance_type: ml.p5.48xlarge\n", "launcher", "SMDDP does not support ml.p5.48xlarge"),
-        ("launcher: srun", "", "launcher", "srun does not run on SageMaker"),
+        ("launcher: mxnet-ps", "", "launcher", "mxnet-ps does not run on SageMaker"),
         ("launcher: horovodrun", "", "launcher", "AWS's images for SageMaker are not known to have Horovod"),
         ("framework: mxnet", "", "framework", "AWS has no image with mxnet"),
         ("gpus_per_node: 9", "", "gpus_per_node", "ml.p4d.24xlarge has 8 GPUs, got 9"),
@@ -110,7 +110,7 @@ def test_a_job_that_sagemaker_refuses_is_refused_here(made, job, more, key, said
 
 def test_all_problems_at_once(made):
     with pytest.raises(JobSpecError) as caught:
-        made("command: python train.py\nsecrets: [A]\nlauncher: srun\nnodes: x\n")
+        made("command: python train.py\nsecrets: [A]\nlauncher: mxnet-ps\nnodes: x\n")
     assert [line for line, _, _ in problems(caught)] == [2, 3, 4]
 
 
