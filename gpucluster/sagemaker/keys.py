@@ -25,7 +25,7 @@ _IMAGE = "build them into an image, and name it as image in sagemaker.yaml"
 _AFTER = "submit the second job when the first has ended"
 REFUSED = {
     "controller": "use launcher: mpirun, whose ranks coordinate over MPI",
-    "min_nodes": "a training job ends with its first host: remove it",
+    "min_nodes": "a training job fails when one of its hosts does: remove it",
     "secrets": "DescribeTrainingJob shows the environment to others: let the program read Secrets Manager",
     "python": "the image has its own: remove it",
     "requirements": _IMAGE,

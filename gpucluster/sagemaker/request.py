@@ -30,7 +30,7 @@ _NAME_LEFT = 63 - len("-20260101-000000")
 """TrainingJobName has at most 63 characters: botocore's model."""
 ARCHIVE = f"{OURS}.tar.gz"
 SCRIPT = (
-    f"tar -xzf /opt/ml/input/data/{OURS}/{ARCHIVE} -C /tmp && cd /tmp/{OURS}/code && "
+    f"tar -xzf /opt/ml/input/data/{OURS}/{ARCHIVE} -C /tmp && mkdir -p /tmp/{OURS}/code && cd /tmp/{OURS}/code && "
     f'exec python3 -IS /tmp/{OURS}/lib/gpucluster_job sagemaker "$@"'
 )
 """`exec`: SageMaker sends SIGTERM to the container's first process."""
