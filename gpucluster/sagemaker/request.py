@@ -44,7 +44,7 @@ _KEYS = {
     "CheckpointConfig": "state",
     "Tags": "project",
 }
-"""Of the request -> of job.yaml, where the value comes from."""
+"""Member of the request -> the key of job.yaml that its value comes from."""
 
 
 def job_name(spec: JobSpec, started: str) -> str:

@@ -95,7 +95,7 @@ class Target(Section):
     security_groups: tuple[SecurityGroupId, ...] = ()
     kms_key_arn: KmsKeyArn | None = None
     volume_gb: Annotated[int, Field(strict=True, ge=1)] = 100
-    """Of types without local disks."""
+    """For types without local disks."""
     spot: bool = False
     max_wait: TimeLimit | None = None
     """For spot: the time for waiting and running together."""
