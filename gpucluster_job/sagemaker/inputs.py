@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, NamedTuple
 
 from gpucluster_job.settings import GaveUp
 
@@ -20,17 +20,17 @@ INTERFACE = "eth0"
 
 class Host(NamedTuple):
     base: Path
-    hyperparameters: Dict[str, Any]
+    hyperparameters: dict[str, Any]
     """Values that are JSON are decoded, as the toolkit does."""
-    channels: Dict[str, Dict[str, Any]]
-    resources: Dict[str, Any]
+    channels: dict[str, dict[str, Any]]
+    resources: dict[str, Any]
 
     @property
     def name(self) -> str:
         return str(self.resources["current_host"])
 
     @property
-    def hosts(self) -> List[str]:
+    def hosts(self) -> list[str]:
         return list(self.resources["hosts"])
 
     @property
@@ -42,7 +42,7 @@ class Host(NamedTuple):
         return str(self.resources.get("network_interface_name", INTERFACE))
 
     @property
-    def own_hyperparameters(self) -> Dict[str, Any]:
+    def own_hyperparameters(self) -> dict[str, Any]:
         """Those of the user's program."""
         return {name: value for name, value in self.hyperparameters.items() if not is_toolkits(name)}
 
@@ -76,7 +76,7 @@ def read(folder: Path) -> Host:
     )
 
 
-def _json(path: Path) -> Dict[str, Any]:
+def _json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -7,7 +7,7 @@ import json
 import os
 import posixpath
 import subprocess
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from gpucluster_job.sagemaker.inputs import Host
 
@@ -33,7 +33,7 @@ def machine() -> Machine:
     return Machine(gpus, os.cpu_count() or 1)
 
 
-def of_toolkit(host: Host, machine: Machine, command: Sequence[str], job: str) -> Dict[str, str]:
+def of_toolkit(host: Host, machine: Machine, command: Sequence[str], job: str) -> dict[str, str]:
     """`command`: the program and its arguments. `job`: its name, or ""."""
     facts = _facts(host, machine, command, job)
     more = {f"channel_{name}": path for name, path in facts["channel_input_dirs"].items()}
@@ -47,7 +47,7 @@ def of_toolkit(host: Host, machine: Machine, command: Sequence[str], job: str) -
     }
 
 
-def arguments(hyperparameters: Mapping[str, Any]) -> List[str]:
+def arguments(hyperparameters: Mapping[str, Any]) -> list[str]:
     """Hyperparameters as options of a program."""
     words = []
     for name in sorted(hyperparameters):
@@ -63,7 +63,7 @@ def entry_point(command: Sequence[str]) -> str:
     return words[0] if words else ""
 
 
-def _facts(host: Host, machine: Machine, command: Sequence[str], job: str) -> Dict[str, Any]:
+def _facts(host: Host, machine: Machine, command: Sequence[str], job: str) -> dict[str, Any]:
     """What the toolkit writes into SM_TRAINING_ENV."""
     base, resources = str(host.base), host.resources
     groups = {group["instance_group_name"]: group for group in resources.get("instance_groups", [])}
@@ -127,7 +127,7 @@ _HIDDEN = (
 """Only in SM_TRAINING_ENV, some under another name outside of it."""
 
 
-def _shown(facts: Mapping[str, Any]) -> Dict[str, Any]:
+def _shown(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{name: value for name, value in facts.items() if name not in _HIDDEN},
         **({"topology": facts["topology"]} if facts["topology"] else {}),
