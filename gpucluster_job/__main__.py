@@ -27,6 +27,11 @@ MODULES = {
     "overlay": "packages.overlay",
     "task": "task.check",
     "probe": "preflight.probe",
+    "sagemaker": "sagemaker.entry",
+    "sagemaker-rank": "sagemaker.rank",
+    "sagemaker-ranks": "sagemaker.plain",
+    "sagemaker-end": "sagemaker.stop",
+    "sagemaker-login": "sagemaker.login",
 }
 
 

@@ -110,9 +110,9 @@ class Runner:
             self._process.terminate()
             signal.setitimer(signal.ITIMER_REAL, grace_s)
 
-    def end_after(self, steps: list[subprocess.Popen[bytes]]) -> None:
+    def end_after(self, steps: list[subprocess.Popen[bytes]], longest_s: float = RANKS_S) -> None:
         """Ends the running command when these steps have ended, which end its ranks."""
-        self._ending, self._end_at = steps, time.monotonic() + RANKS_S
+        self._ending, self._end_at = steps, time.monotonic() + longest_s
 
     def ignore_signals(self) -> None:
         """The result is being written; the job ends without further action."""

@@ -18,14 +18,19 @@ LONGEST_S = program.GRACE_S + 1.0
 
 
 def main(words: list[str]) -> int:
-    ranks = list(signals.ranks(f"{ourselves.folder()}/lib/gpucluster_job"))
+    end(f"{ourselves.folder()}/lib/gpucluster_job", LONGEST_S)
+    return 0
+
+
+def end(package: str, longest_s: float) -> None:
+    """`package`: the folder of this package as the command lines of the ranks' own processes have it."""
+    ranks = list(signals.ranks(package))
     for rank in ranks:
         with suppress(ProcessLookupError):
             os.kill(rank, program.END)
-    until = time.monotonic() + LONGEST_S
+    until = time.monotonic() + longest_s
     while not all(map(has_ended, ranks)) and time.monotonic() < until:
         time.sleep(0.05)
-    return 0
 
 
 def has_ended(rank: int) -> bool:

@@ -109,8 +109,11 @@ class _Abandoned(Exception):
 
 
 class Program:
-    def __init__(self, command: list[str], environment: Mapping[str, str], label: str) -> None:
-        self._command, self._environment = command, environment
+    def __init__(
+        self, command: list[str], environment: Mapping[str, str], label: str, *, grace_s: int = GRACE_S
+    ) -> None:
+        """`grace_s`: between SIGTERM and SIGKILL."""
+        self._command, self._environment, self._grace_s = command, environment, grace_s
         self._lines = Lines(label, cut_after_s=_cut_after_s())
         self._pid: int | None = None
         self._code: int | None = None
@@ -175,7 +178,8 @@ class Program:
         self._stays = True
 
     def _stay(self, wakeup: Wakeup, *, leashed: bool) -> None:
-        until, leash = time.monotonic() + LONGEST_STAY_S, [STDIN] if leashed else []
+        longest_s = LONGEST_STAY_S + self._grace_s - GRACE_S  # other ranks may take longer to end
+        until, leash = time.monotonic() + longest_s, [STDIN] if leashed else []
         while self._stays and (left_s := until - time.monotonic()) > 0:
             name_this_process(STAYS)
             self._stays = not any(not os.read(ready, 2**16) for ready in wakeup.wait(leash, left_s)) and self._stays
@@ -184,7 +188,7 @@ class Program:
         if number:
             self._stays = False
         if not self.stopped and self._code is None:
-            signal.alarm(GRACE_S)
+            signal.alarm(self._grace_s)
         self.stopped = True
         if self._code is None:
             self._signal(signal.SIGTERM)

@@ -9,12 +9,13 @@ import os
 import signal
 import time
 from contextlib import suppress
+from typing import Mapping
 
 from gpucluster_job.failures import Failure, record, waited
 from gpucluster_job.ranks.identity import Identity, Refused, identify, prepare, this_node
 from gpucluster_job.ranks.kernel import end_with_parent, limit, limit_hits, name_this_process, out_of_memory_kills
 from gpucluster_job.ranks.last_words import reason
-from gpucluster_job.ranks.program import STAYS, Program
+from gpucluster_job.ranks.program import GRACE_S, STAYS, Program
 
 HELD_S = 15.0
 """The job asks the others to do so 5 s after it has heard of this rank (hang.py: TOGETHER_S)."""
@@ -34,8 +35,19 @@ def run(identity: Identity, command: list[str], *, leashed: bool = False) -> int
         environment = prepare(identity)
     except Refused as refusal:
         return failed(identity, 1, str(refusal))
+    return run_program(identity, command, environment, leashed=leashed)
+
+
+def run_program(
+    identity: Identity,
+    command: list[str],
+    environment: Mapping[str, str],
+    *,
+    leashed: bool = False,
+    grace_s: int = GRACE_S,
+) -> int:
     kills, hits = out_of_memory_kills(), limit_hits()
-    program = Program(command, environment, f"[{identity.label} {identity.node}] ")
+    program = Program(command, environment, f"[{identity.label} {identity.node}] ", grace_s=grace_s)
     code = program.run(leashed=leashed)
     if program.let_go:
         return 0

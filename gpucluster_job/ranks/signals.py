@@ -51,4 +51,4 @@ def is_rank(words: list[str], package: str) -> bool:
     """Servers and schedulers do not get the signal."""
     if len(words) < 5 or words[1:3] != ["-IS", package]:
         return False
-    return words[3] in ("rank", "mpi-rank") or (words[3] == "role" and words[4] in RANKS)
+    return words[3] in ("rank", "mpi-rank", "sagemaker-rank") or (words[3] == "role" and words[4] in RANKS)
