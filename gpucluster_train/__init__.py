@@ -21,6 +21,12 @@ __all__ = ["RULES", "Batches", "Schedule", "World", "batches", "channel", "log",
 
 def channel(name: str) -> Channel:
     """Input data of this job: `channel("train").shards(epoch)`. Raises gpucluster_train.channels.ChannelError."""
+    import os
+
+    from gpucluster_train import sagemaker
+
+    if sagemaker.is_here(os.environ):
+        return sagemaker.channel(name)
     from gpucluster_train.channels import (
         channel as found,
     )  # it is also a program, which must not be imported before it runs

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,9 @@ from typing import Any
 from gpucluster_train.assignment import Piece, Shard, between, cut, parts, samples_of, shuffled
 from gpucluster_train.world import World, world
 
+PIPE = "pipe"
+"""The mode of a channel on SageMaker that is a pipe for each epoch, with all of its objects one after another."""
+PIPE_APPEARS_S = 300.0
 INDEX = "index.json"
 """In channels/NAME/ of the job's folder: the channel's files as found before the ranks started."""
 
@@ -88,6 +92,8 @@ class Channel:
     def part(self, epoch: int, *, rank: int | None = None, size: int | None = None) -> list[Shard]:
         if epoch < 0:
             raise ValueError(f"epochs count from 0, got {epoch}")
+        if self.mode == PIPE:
+            return [Shard(f"{shard.name}_{epoch}") for shard in self.every]
         if self.shard == "none":
             return shuffled(self.every, self.seed, epoch)
         if self.shard == "by-node":
@@ -141,7 +147,9 @@ class Channel:
         return [shuffled(part, self.seed, epoch) for part in kept]
 
     def place_of(self, shard: Shard) -> str:
-        """An unpacked shard is a folder with its content."""
+        """An unpacked shard is a folder with its content. Waits for a pipe."""
+        if self.mode == PIPE:
+            return pipe(self.name, f"{self.root}/{shard.name}")
         name = without_suffix(shard.name) if self.unpack == "tar" else shard.name
         return f"{self.root.rstrip('/')}/{name}"
 
@@ -150,6 +158,19 @@ class Channel:
             known = ", ".join(self.nodes)
             raise ChannelError(f"channel {self.name}: {self.node or 'this machine'} is not a node of the job ({known})")
         return self.node_parts(epoch)[self.nodes.index(self.node)]
+
+
+def pipe(channel: str, path: str, longest_s: float = PIPE_APPEARS_S) -> str:
+    """Returns when the pipe exists: SageMaker makes that of an epoch when the one before has been read to its end."""
+    until = time.monotonic() + longest_s
+    while not os.path.exists(path):
+        if time.monotonic() >= until:
+            raise ChannelError(
+                f"channel {channel}: {path} has not appeared in {longest_s:g} s: the pipe of an epoch is made when "
+                "that of the epoch before has been read to its end or closed, by one process; epochs count from 0"
+            )
+        time.sleep(0.05)
+    return path
 
 
 def without_suffix(name: str) -> str:

@@ -176,14 +176,23 @@ def _plain_files(stream: IO[bytes], what: str) -> Generator[_File, None, _Rest]:
     return None if header == _END else header
 
 
+def _next_archive(stream: IO[bytes]) -> bytes:
+    """The first block after the end of an archive that is not of zeros. A pipe of SageMaker has its objects one after
+    another."""
+    while block := _exactly(stream, BLOCK_BYTES):
+        if block.strip(b"\0"):
+            return block
+    return b""
+
+
 def _files(stream: IO[bytes], what: str) -> Iterator[_File]:
     """Raises ChannelError."""
     with _whole(what):
         rest = yield from _plain_files(stream, what)
-        if rest is None:
-            while stream.read(2**20):  # a program that writes into a pipe must reach its end
-                pass
-            return
+        while rest is None:  # read on to the end, which a program that writes into a pipe must reach
+            if not (block := _next_archive(stream)):
+                return
+            rest = yield from _plain_files(cast("IO[bytes]", _Ahead(block, stream)), what)
     for member, content in _members(cast("IO[bytes]", _Ahead(rest, stream)), what):
         if content is None:
             advice = "pack it with tar --hard-dereference, or unpack the channel's shards"

@@ -12,9 +12,9 @@ from typing import IO, Any
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from gpucluster_train import streams, tars
+from gpucluster_train import channel, streams, tars
 from gpucluster_train.assignment import count_of
-from gpucluster_train.channels import ChannelError, channel
+from gpucluster_train.channels import ChannelError
 
 
 class Samples(IterableDataset[Any]):  # type: ignore[misc]

@@ -1,8 +1,12 @@
-"""The entry point of a container: `sagemaker [--launcher NAME] [--ranks-per-host N] -- COMMAND...`."""
+"""The entry point of a container.
+
+usage: sagemaker [--launcher NAME] [--ranks-per-node N] [--channel NAME=SHARD]... -- COMMAND...
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import traceback
@@ -38,7 +42,7 @@ def main(words: list[str]) -> int:
     base = inputs.base()
     try:
         options, command = asked(words[1:])
-        return Entry(inputs.read(base), options.launcher, options.ranks_per_host, command).run()
+        return Entry(inputs.read(base), options, command).run()
     except GaveUp as error:
         ending.write_failure(base, str(error))
     except Exception as error:  # noqa: BLE001 - SageMaker shows a reason, whatever happens
@@ -51,24 +55,31 @@ def asked(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """Raises GaveUp."""
     parser = argparse.ArgumentParser("sagemaker", description="Starts the ranks of this host.")
     parser.add_argument("--launcher", choices=sorted(launchers.VARIABLES), default="torchrun")
-    parser.add_argument("--ranks-per-host", type=int, metavar="N", help="default: one for each GPU, or one")
+    parser.add_argument("--ranks-per-node", type=int, metavar="N", help="default: one for each GPU, or one")
+    parser.add_argument("--channel", action="append", default=[], metavar="NAME=SHARD", help="who reads what of it")
     own, command = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
     options = parser.parse_args(own)
     if not command:
         raise GaveUp("there is no command for the ranks: it follows --, such as `-- python train.py`")
-    if options.ranks_per_host is not None and options.ranks_per_host < 1:
-        raise GaveUp(f"--ranks-per-host is {options.ranks_per_host}, allowed: 1 or more")
+    if options.ranks_per_node is not None and options.ranks_per_node < 1:
+        raise GaveUp(f"--ranks-per-node is {options.ranks_per_node}, allowed: 1 or more")
+    readers = [each.partition("=") for each in options.channel]
+    for name, _, shard in readers:
+        if shard not in ours.SHARDS:
+            raise GaveUp(f"--channel {name}={shard}: allowed after {name}= are {', '.join(ours.SHARDS)}")
+    options.channel = {name: shard for name, _, shard in readers}
     return options, command
 
 
 class Entry:
-    def __init__(self, host: inputs.Host, launcher: str, ranks: int | None, command: list[str]) -> None:
-        machine = variables.machine()
+    def __init__(self, host: inputs.Host, options: argparse.Namespace, command: list[str]) -> None:
+        machine, launcher = variables.machine(), options.launcher
         self._host, self._launcher, self._command = host, launcher, command
-        self._ranks = ranks or machine.gpus or 1
+        self._ranks = options.ranks_per_node or machine.gpus or 1
         self._job = os.environ.get("TRAINING_JOB_NAME", "")
         toolkits = variables.of_toolkit(host, machine, command, self._job)
         own = ours.variables(host, launcher, self._ranks, machine.gpus, os.environ)
+        own[ours.READERS] = json.dumps(options.channel)
         self._place = place.folder(self._job, host.name)
         self._failures = str(self._place / place.FAILURES)
         self._environment = {**os.environ, **toolkits, **own, "GPUCLUSTER_FAILURES": self._failures}

@@ -11,6 +11,11 @@ from gpucluster_job.sagemaker.inputs import Host
 LIBRARY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """The folder of gpucluster_job and gpucluster_train."""
 
+READERS = "GPUCLUSTER_CHANNELS"
+"""JSON: channel -> its shard. gpucluster_train/sagemaker.py reads it."""
+SHARDS = ("by-rank", "by-node", "none", "local-rank", "global-rank")
+"""As in job.yaml, and two for a channel per rank: NAME_0, NAME_1, …"""
+
 
 def variables(host: Host, launcher: str, ranks: int, gpus: int, given: Mapping[str, str]) -> dict[str, str]:
     """`given`: the container's own variables, which take precedence where a user may choose."""

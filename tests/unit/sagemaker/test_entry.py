@@ -39,7 +39,7 @@ time.sleep(120)
 
 def test_ranks_of_two_hosts(tmp_path: Path) -> None:
     job = Job(tmp_path, hosts=2, channels={"train": {"TrainingInputMode": "File"}})
-    ended = job.run("--launcher", "srun", "--ranks-per-host", "2", *program(tmp_path, WRITES))
+    ended = job.run("--launcher", "srun", "--ranks-per-node", "2", *program(tmp_path, WRITES))
     assert [code for code, _ in ended] == [0, 0], ended
     assert "[3 127.0.0.2] trained\n" in ended[1][1]
     for rank, host in enumerate(["127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2"]):
@@ -61,7 +61,7 @@ def test_ranks_of_two_hosts(tmp_path: Path) -> None:
 
 def test_the_reason_of_a_failure(tmp_path: Path) -> None:
     job = Job(tmp_path, hosts=1)
-    ((code, log),) = job.run("--launcher", "srun", "--ranks-per-host", "4", *program(tmp_path, FAILS))
+    ((code, log),) = job.run("--launcher", "srun", "--ranks-per-node", "4", *program(tmp_path, FAILS))
     assert code == 1
     assert job.failure() == "rank 3 on 127.0.0.1 exited with code 1: ValueError: no such label: 11", log
 
@@ -81,7 +81,7 @@ def test_a_failure_is_cut_to_what_sagemaker_shows(tmp_path: Path) -> None:
 
 def test_a_stopped_job_saves_first(tmp_path: Path) -> None:
     job = Job(tmp_path)
-    started = job.start("127.0.0.1", "--launcher", "srun", "--ranks-per-host", "2", *program(tmp_path, SAVES))
+    started = job.start("127.0.0.1", "--launcher", "srun", "--ranks-per-node", "2", *program(tmp_path, SAVES))
     assert started.stdout
     begun = 0
     while begun < 2:
@@ -98,7 +98,7 @@ def test_a_stopped_job_saves_first(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (["--launcher", "srun"], "there is no command for the ranks: it follows --"),
-        (["--ranks-per-host", "0", "--", "true"], "--ranks-per-host is 0, allowed: 1 or more"),
+        (["--ranks-per-node", "0", "--", "true"], "--ranks-per-node is 0, allowed: 1 or more"),
         (["--launcher", "srun", "--", "no-such-program"], "no-such-program"),
     ],
 )

@@ -72,7 +72,7 @@ def test_torchrun(tmp_path: Path, hosts: int) -> None:
     torchrun = shutil.which("torchrun") or ""
     job = Job(tmp_path, hosts=hosts)
     words = ["--", f"{os.path.dirname(torchrun)}/python", *program(tmp_path, TRAINS)[2:]]
-    ended = job.run("--ranks-per-host", "2", *words)
+    ended = job.run("--ranks-per-node", "2", *words)
     assert [code for code, _ in ended] == [0] * hosts, ended
     total = {1: "sum 1 of 2", 2: "sum 6 of 4"}[hosts]
     assert all(log.count(total) == 2 for _, log in ended), ended
@@ -82,7 +82,7 @@ def test_torchrun(tmp_path: Path, hosts: int) -> None:
 def test_mpirun_on_one_host(tmp_path: Path) -> None:
     job = Job(tmp_path)
     words = program(tmp_path, "import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])")
-    ((code, log),) = job.run("--launcher", "mpirun", "--ranks-per-host", "2", *words)
+    ((code, log),) = job.run("--launcher", "mpirun", "--ranks-per-node", "2", *words)
     assert code == 0, log
     assert "[1 127.0.0.1] rank 1 of 2\n" in log
 
@@ -94,6 +94,6 @@ def test_mpirun_on_one_host(tmp_path: Path) -> None:
 def test_mpirun_on_two_hosts(tmp_path: Path) -> None:
     job = Job(tmp_path, hosts=2)
     words = program(tmp_path, "import os; print('rank', os.environ['RANK'], 'on', os.environ['SM_CURRENT_HOST'])")
-    ended = job.run("--launcher", "mpirun", "--ranks-per-host", "2", *words)
+    ended = job.run("--launcher", "mpirun", "--ranks-per-node", "2", *words)
     assert [code for code, _ in ended] == [0, 0], ended
     assert "[3 127.0.0.2] rank 3 on 127.0.0.2\n" in ended[0][1]
