@@ -144,6 +144,7 @@ class OtherHost:
         except TimeoutError:
             raise GaveUp(f"{self._first} did not let this host begin in time: its log says what it waits for") from None
         if said is None:
+            self.close()
             raise GaveUp(f"{self._first} has ended before the ranks started: its own log says why", self._first)
         return said
 

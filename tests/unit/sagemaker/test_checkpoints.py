@@ -1,0 +1,82 @@
+"""Checkpoints are compared with S3 at the end of a job."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from gpucluster_job.sagemaker import checkpoints
+
+HAS_ALL = '{"rank-0/a.pt": 3, "rank-1/a.pt": 4}'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    for rank, data in enumerate(("123", "1234")):
+        path = tmp_path / "checkpoints" / f"rank-{rank}" / "a.pt"
+        path.parent.mkdir(parents=True)
+        path.write_text(data, encoding="utf-8")
+    yield tmp_path / "checkpoints"
+
+
+def environment(tmp_path: Path, says: str, code: int = 0) -> dict[str, str]:
+    """A `python3` whose boto3 lists these objects."""
+    library = tmp_path / "library"
+    library.mkdir(exist_ok=True)
+    (library / "boto3.py").write_text(
+        f"""
+class Client:
+    def get_paginator(self, name):
+        assert name == "list_objects_v2"
+        return self
+    def paginate(self, Bucket, Prefix):
+        assert (Bucket, Prefix) == ("data", "digits/state/")
+        if {code}:
+            raise PermissionError("AccessDenied")
+        return [{{"Contents": [{{"Key": Prefix + name, "Size": size}} for name, size in {says}.items()]}}]
+client = lambda name: Client()
+""",
+        encoding="utf-8",
+    )
+    path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+    return {checkpoints.URI: "s3://data/digits/state", "PATH": path, "PYTHONPATH": str(library)}
+
+
+def said(folder: Path, environment: Mapping[str, str]) -> list[str]:
+    return list(checkpoints.compared(folder, environment, stopped=True))
+
+
+def test_a_complete_copy(tmp_path: Path, folder: Path) -> None:
+    assert said(folder, environment(tmp_path, HAS_ALL)) == [
+        f"[sagemaker] s3://data/digits/state has all 2 files of {folder}"
+    ]
+
+
+@pytest.mark.parametrize("copied", ['{"rank-0/a.pt": 3}', '{"rank-0/a.pt": 3, "rank-1/a.pt": 5}'])
+def test_a_copy_that_has_stopped(tmp_path: Path, folder: Path, copied: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "COMPARE_S", 0.0)
+    (line,) = said(folder, environment(tmp_path, copied))
+    assert line.startswith("warning: s3://data/digits/state lacks 1 of the 2 files")
+    assert "another size: rank-1/a.pt; a run that resumes there" in line
+
+
+def test_a_copy_that_is_late() -> None:
+    answers: list[dict[str, int]] = [{}, {"a": 1}]
+    assert checkpoints.differences({"a": 1}, lambda: answers.pop(0), 5.0, pause_s=0.01) == []
+    assert answers == []
+
+
+def test_no_access(tmp_path: Path, folder: Path) -> None:
+    (line,) = said(folder, environment(tmp_path, "{}", code=1))
+    assert (
+        line == f"[sagemaker] {folder} could not be compared with s3://data/digits/state: PermissionError: AccessDenied"
+    )
+
+
+def test_a_job_without_checkpoints(tmp_path: Path, folder: Path) -> None:
+    assert said(folder, {}) == []
+    assert said(tmp_path / "none", environment(tmp_path, "{}")) == []
