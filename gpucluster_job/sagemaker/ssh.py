@@ -85,5 +85,7 @@ def start_server(folder: Path, key: str, address: str, port: int) -> subprocess.
             return server
         except OSError:
             time.sleep(0.1)
+    server.kill()
+    server.wait()
     said = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
     raise GaveUp(f"{sshd} does not listen on {address}, port {port}: {said[-1] if said else 'it printed nothing'}")
