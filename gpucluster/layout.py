@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from gpucluster import account
-from gpucluster.config import PARAMETER_SERVERS, ClusterConfig, models
+from gpucluster.config import PARAMETER_SERVERS, ClusterConfig, nodes
 from gpucluster.config.storage import BeegfsRam, Mount
 from gpucluster.config.storage.beegfs.sizes import memory_gib
 from gpucluster.errors import UsageError
@@ -150,7 +150,7 @@ def expand(config: ClusterConfig) -> Layout:
     return Layout(config, partitions, config.storage if listed else (config.home, *config.storage))
 
 
-def _partition(each: models.Partition, config: ClusterConfig, group: Group | None) -> Partition:
+def _partition(each: nodes.Partition, config: ClusterConfig, group: Group | None) -> Partition:
     return Partition(
         name=each.name,
         types=tuple(INSTANCE_TYPES[name] for name in each.instance_types),
@@ -178,7 +178,7 @@ def _groups(config: ClusterConfig) -> dict[str, Group | None]:
     return found
 
 
-def _group(each: models.Partition) -> Group | None:
+def _group(each: nodes.Partition) -> Group | None:
     """The instances of a reservation are launched into the group of the reservation; a Capacity Block has none."""
     bought = each.purchase in ("on-demand", "spot")
     if each.placement_group == "none" or not (bought or each.purchase == "reservation"):

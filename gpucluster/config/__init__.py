@@ -7,6 +7,7 @@ the file: no network, no AWS.
 from __future__ import annotations
 
 from gpucluster.config.load import load, loads
-from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.nodes import PARAMETER_SERVERS
 
 __all__ = ["PARAMETER_SERVERS", "ClusterConfig", "load", "loads"]

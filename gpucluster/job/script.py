@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gpucluster import account, shipped
-from gpucluster.config.models import JOB_CREDENTIALS_URL, PARAMETER_SERVERS
+from gpucluster.config.models import JOB_CREDENTIALS_URL
+from gpucluster.config.nodes import PARAMETER_SERVERS
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.hardware import software
 from gpucluster.job import (

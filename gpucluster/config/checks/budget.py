@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import Budget, ClusterConfig, Partition
+from gpucluster.config.models import Budget, ClusterConfig
+from gpucluster.config.nodes import Partition
 from gpucluster.config.regions import WITHOUT_BUDGETS
 from gpucluster.config.validators import Findings, Validators
 from gpucluster.hardware import prices

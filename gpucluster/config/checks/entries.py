@@ -7,18 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 from gpucluster.config.document import Path
-from gpucluster.config.models import (
-    Budget,
-    ClusterConfig,
-    HeadNode,
-    Monitoring,
-    Network,
-    ParameterServers,
-    Partition,
-    S3Access,
-    Security,
-    Software,
-)
+from gpucluster.config.models import Budget, ClusterConfig, Monitoring, Network, S3Access, Security, Software
+from gpucluster.config.nodes import HeadNode, ParameterServers, Partition
 from gpucluster.config.section import NotValidated
 from gpucluster.config.storage import DataRepository, FsxLustre, Mount
 from gpucluster.config.users import User

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import ClusterConfig, HeadNode
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.nodes import HeadNode
 from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("Head node")

@@ -7,7 +7,8 @@ from contextlib import suppress
 
 from gpucluster.config.checks.partitions import known_types
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import ClusterConfig, Partition
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.nodes import Partition
 from gpucluster.config.section import NotValidated
 from gpucluster.config.validators import Findings, Validators
 from gpucluster.hardware.instances import InstanceType

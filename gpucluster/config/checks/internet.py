@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import ClusterConfig, HeadNode, Network, Partition
+from gpucluster.config.models import ClusterConfig, Network
+from gpucluster.config.nodes import HeadNode, Partition
 from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("Without internet")

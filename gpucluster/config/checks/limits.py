@@ -9,7 +9,8 @@ import json
 from typing import Any
 
 from gpucluster.config.document import Finding
-from gpucluster.config.models import ClusterConfig, Partition
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.nodes import Partition
 from gpucluster.config.storage import DataRepository, Efs, FsxLustre, Mount
 from gpucluster.config.validators import Findings, Validators
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType, efa_layout

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gpucluster.config.construct_ids import pascal
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import PARAMETER_SERVERS, ClusterConfig, Partition
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.nodes import PARAMETER_SERVERS, Partition
 from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("Names")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gpucluster.config.checks.partitions import known_types
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import ClusterConfig, ParameterServers, Partition
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.nodes import ParameterServers, Partition
 from gpucluster.config.validators import Findings, Validators
 from gpucluster.meant import near
 

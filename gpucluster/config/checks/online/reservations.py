@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from gpucluster.config.checks.online.account import Account, Answer, zone
 from gpucluster.config.checks.online.things import GROUP, RESERVATION
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import ClusterConfig, Partition
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.nodes import Partition
 from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("Reservations (asks AWS)", needs="aws")

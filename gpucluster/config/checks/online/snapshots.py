@@ -6,7 +6,8 @@ from gpucluster.config.checks.online import keys
 from gpucluster.config.checks.online.account import Account, Answer, deployed
 from gpucluster.config.checks.online.things import KEY, SNAPSHOT
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import ClusterConfig, HeadNode
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.nodes import HeadNode
 from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("Snapshot (asks AWS)", needs="aws")

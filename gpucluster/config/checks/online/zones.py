@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from gpucluster.config.checks.online.account import Account, zone
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import ClusterConfig, Partition
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.nodes import Partition
 from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("Zone (asks AWS)", needs="aws")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from gpucluster.addresses import in_s3, within
 from gpucluster.config.checks.partitions import known_types
 from gpucluster.config.document import Finding, Path
-from gpucluster.config.models import ClusterConfig, Partition
+from gpucluster.config.models import ClusterConfig
+from gpucluster.config.nodes import Partition
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.config.storage.beegfs.sizes import memory_gib, metadata_gib
 from gpucluster.config.validators import Findings, Validators

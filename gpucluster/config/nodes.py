@@ -1,0 +1,105 @@
+"""The sections of cluster.yaml that describe nodes: the head node, partitions and parameter servers."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, WrapValidator
+
+from gpucluster.config.fields import (
+    Amount,
+    Count,
+    Image,
+    InstanceTypeName,
+    PartitionName,
+    PlacementGroup,
+    ReservationId,
+    ServersPlacementGroup,
+    SnapshotId,
+    Whole,
+)
+from gpucluster.config.limits import Limit
+from gpucluster.config.section import Section, pass_refused
+
+PARAMETER_SERVERS = "ps"
+"""The name of the partition of parameter servers, which is reserved."""
+
+NODE_RANGE = "man slurm.conf.5: NodeName: a range of nodes goes up, from 1"
+DELETION_POLICY = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html"
+
+
+class HeadNode(Section):
+    heading: ClassVar[str] = "Head node"
+
+    instance_type: InstanceTypeName = "m6i.2xlarge"
+    volume_gib: Annotated[
+        int,
+        Field(strict=True, ge=10, le=65536),
+        Limit("head-volume-size", "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVolume.html: Size"),
+    ] = 200
+    image: Image | None = None
+    on_delete: Annotated[Literal["delete", "snapshot", "retain"], Limit("head-on-delete", DELETION_POLICY)] = "snapshot"
+    snapshot_days: Annotated[Whole, Limit("head-snapshot-count")] = 7
+    snapshot_id: SnapshotId | None = None
+    termination_protection: bool = False
+
+
+class Partition(Section):
+    heading: ClassVar[str] = "Partitions"
+    types_key: ClassVar[str] = "instance_types"
+    """Its key in the file that names its instance types."""
+    own_group: ClassVar[str] = "cluster"
+    """The value of placement_group that asks for a group of the stack."""
+
+    name: PartitionName
+    instance_types: Annotated[
+        tuple[Annotated[InstanceTypeName, WrapValidator(pass_refused)], ...],
+        Field(min_length=1),
+        Limit("partition-has-types", "error MissingParameter of EC2 RunInstances: InstanceType"),
+    ]
+    image: Image | None = None
+    min_nodes: Annotated[Whole, Limit("partition-node-count", NODE_RANGE)] = 0
+    max_nodes: Annotated[Count, Limit("partition-node-count", NODE_RANGE)]
+    purchase: Annotated[
+        Literal["on-demand", "spot", "reservation", "capacity-block"],
+        Limit("purchase-option", "AWS::EC2::LaunchTemplate InstanceMarketOptions.MarketType", "Purchase"),
+    ] = "on-demand"
+    reservation_id: ReservationId | None = None
+    placement_group: PlacementGroup = "cluster"
+    efa: Annotated[
+        Literal["auto", "required", "off"],
+        Limit("efa-mode", "AWS::EC2::LaunchTemplate NetworkInterface.InterfaceType", "EFA"),
+    ] = "auto"
+    scratch: Annotated[
+        Literal["auto", "off"],
+        Limit("scratch-mode", "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/InstanceStorage.html"),
+    ] = "auto"
+    idle_minutes: Annotated[
+        Amount, Limit("idle-minutes-above-zero", "man slurm.conf.5: SuspendTime: -1 disables power saving")
+    ] = 10.0
+    max_usd_per_hour: Annotated[
+        Amount | None, Limit("partition-ceiling-above-zero", "https://aws.amazon.com/ec2/pricing/on-demand/", "Budget")
+    ] = None
+
+
+class _ServersPartition(Partition):
+    types_key = "instance_type"
+    own_group = "shared"
+
+
+class ParameterServers(Section):
+    heading: ClassVar[str] = "Parameter servers"
+    own_group: ClassVar[str] = _ServersPartition.own_group
+
+    instance_type: InstanceTypeName = "m4.16xlarge"
+    min_nodes: Annotated[Whole, Limit("servers-node-count", NODE_RANGE)] = 0
+    max_nodes: Annotated[Count, Limit("servers-node-count", NODE_RANGE)] = 16
+    placement_group: ServersPlacementGroup = "shared"
+
+    def partition(self) -> Partition:
+        """The section as a Partition. Launchers of parameter servers use no EFA. Refused values stay refused."""
+        own: dict[str, Any] = dict(self.__dict__)
+        if "instance_type" in own:
+            own["instance_types"] = (own.pop("instance_type"),)
+        made = _ServersPartition.model_construct(name=PARAMETER_SERVERS, efa="off", **own)
+        for key in type(self).model_fields.keys() - self.__dict__.keys():
+            made.__dict__.pop(key, None)
+        return made
