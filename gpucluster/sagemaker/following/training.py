@@ -14,6 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from gpucluster.addresses import S3Uri
+from gpucluster.errors import JobFailedError
+from gpucluster.head import slurm
 
 OURS = re.compile(r"(?P<name>[A-Za-z0-9](?:-*[A-Za-z0-9])*)-\d{8}-\d{6}")
 """The names that `submit` gives: docs/design.md."""
@@ -156,6 +158,22 @@ class Training:
     def steps(self) -> tuple[Step, ...]:
         return tuple(map(_step, self.answer.get("SecondaryStatusTransitions", ())))
 
+    @property
+    def does(self) -> str:
+        return _DOES.get(self.secondary, self.secondary)
+
+    @property
+    def sentence(self) -> str:
+        """How it ended."""
+        said = f"job {self.name} {slurm.job_state(self.state).meaning}"
+        reason = self.doing(0)
+        return f"{said}: {reason}" if reason else said
+
+    def check(self) -> None:
+        """Raises JobFailedError unless it has completed."""
+        if self.status != "Completed":
+            raise JobFailedError(self.sentence, f"`gpucluster why {self.name}` says what is known of it")
+
     def doing(self, now: float) -> str:
         """What it does, with the seconds since it began; why it ended early; empty if it has completed."""
         if self.secondary == "MaxRuntimeExceeded":
@@ -167,7 +185,7 @@ class Training:
             return next(iter(self.failure.splitlines()), "")
         same = [*_last_alike(self.steps)]
         if not same:
-            return _DOES.get(self.secondary, self.secondary)
+            return self.does
         return Step(self.secondary or same[-1].status, same[0].begun, None, "").words(now)
 
     def _time(self, member: str) -> float | None:

@@ -80,3 +80,46 @@ def test_a_list_of_both(call, has, record, cluster, monkeypatch):
 )
 def test_names_of_jobs(name, valid):
     assert bool(target.JOB_ID.fullmatch(name) or target.NAME.fullmatch(name)) is valid
+
+
+def test_cancel(call, account, has, record):
+    has(record("starting"), record("completed"))
+    account.answers["StopTrainingJob"] = lambda asked: {}
+    code, out, err = call("cancel", STARTING, "digits-20220216-171413")
+    assert code == 0
+    assert json.loads(out) == {"cancelled": [STARTING]}
+    assert err.splitlines() == [
+        f"job {STARTING} is being stopped: its ranks have 120 s, then it is killed",
+        "job digits-20220216-171413 has already ended",
+    ]
+
+
+def test_none_is_stopped_if_one_is_unknown(call, has, record):
+    has(record("starting"))
+    code, out, err = call("cancel", STARTING, "digits-20230405-000000")
+    assert (code, json.loads(out)) == (2, {"cancelled": []})
+    assert err.startswith("error: SageMaker has no training job digits-20230405-000000 in us-east-1")
+
+
+def test_a_training_job_without_a_target(call, tmp_path):
+    (tmp_path / "sagemaker.yaml").unlink()
+    code, _, err = call("logs", STARTING)
+    assert code == 2
+    assert f"{STARTING} is the name of a training job on SageMaker, and no sagemaker.yaml is here" in err
+
+
+def test_logs_of_the_newest_job(call, account, has, record):
+    has(record("starting"), record("completed"))
+    account.answers["DescribeLogStreams"] = lambda asked: {"logStreams": []}
+    assert call("logs") == (0, "", f"job {STARTING} starts its instances: no line yet\n")
+
+
+def test_a_followed_job_that_fails(call, account, has, record, monkeypatch):
+    monkeypatch.setattr("gpucluster.sagemaker.following.logs.POLL_S", 0)
+    monkeypatch.setattr("gpucluster.sagemaker.following.logs.JITTER_S", 0)
+    failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", "FailureReason": "AlgorithmError: no data"}
+    has(record("completed", **failed))
+    account.answers["DescribeLogStreams"] = lambda asked: {"logStreams": []}
+    code, _, err = call("logs", "-f", "digits-20220216-171413")
+    assert code == 4
+    assert "error: job digits-20220216-171413 failed: AlgorithmError: no data" in err
