@@ -93,9 +93,9 @@ def command(
     if place == "sagemaker":
         from gpucluster.cli.frame import on_sagemaker
 
-        alone = {"emit-only": emit_only, "follow": follow, "test-only": test_only}
+        alone = {"emit-only": emit_only, "test-only": test_only}
         of_slurm = tuple(key for key, value in alone.items() if value)
-        return on_sagemaker.run(context, file, given, on_sagemaker.Asked(dry_run, force, clean, of_slurm))
+        return on_sagemaker.run(context, file, given, on_sagemaker.Asked(dry_run, force, clean, follow, of_slurm))
     if file and is_pipeline(file):
         from gpucluster.cli.frame import pipelines
 

@@ -123,3 +123,31 @@ def test_a_followed_job_that_fails(call, account, has, record, monkeypatch):
     code, _, err = call("logs", "-f", "digits-20220216-171413")
     assert code == 4
     assert "error: job digits-20220216-171413 failed: AlgorithmError: no data" in err
+
+
+def test_submit_follows_the_job(call, account, has, record, monkeypatch, tmp_path):
+    def create(asked):
+        has(record("completed", TrainingJobName=asked["TrainingJobName"]))
+        return {"TrainingJobArn": "arn:aws:sagemaker:us-east-1:123456789012:training-job/x"}
+
+    def events(asked):
+        line = {"timestamp": 1, "message": "[0 algo-1] done"}
+        return {"events": [] if "nextToken" in asked else [line], "nextForwardToken": "f/1"}
+
+    has()
+    account.answers |= {"PutObject": lambda asked: {}, "CreateTrainingJob": create, "GetLogEvents": events}
+    account.answers["DescribeLogStreams"] = lambda asked: {
+        "logStreams": [{"logStreamName": f"{asked['logStreamNamePrefix']}algo-1-1645031627"}]
+    }
+    monkeypatch.setattr("gpucluster.sagemaker.connection.connect", lambda region: account)
+    monkeypatch.setattr("gpucluster.sagemaker.following.account.Account", lambda found, make: account)
+    monkeypatch.setattr("gpucluster.sagemaker.following.logs.POLL_S", 0)
+    monkeypatch.setattr("gpucluster.sagemaker.following.logs.JITTER_S", 0)
+    (tmp_path / "train.py").write_text("print()\n")
+    words = ("--name", "digits", "--launcher", "torchrun", "--framework", "torch", "--", "python", "train.py")
+    code, out, err = call("submit", "--on", "sagemaker", "--follow", *words)
+    assert code == 0, err
+    line, last = out.splitlines()
+    assert line == "[0 algo-1] done"
+    assert json.loads(last).items() >= {"state": "COMPLETED", "reason": ""}.items()
+    assert json.loads(last)["job_id"].startswith("digits-20")
