@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from played import Played, Refusal, described
+from played import TARGET, Played, Refusal, described
+
+from gpucluster.cli import main
 
 
 @pytest.fixture
@@ -39,3 +41,18 @@ def has(account: Played) -> Callable[..., None]:
         account.answers |= {"DescribeTrainingJob": describe, "ListTrainingJobs": listed}
 
     return set_jobs
+
+
+@pytest.fixture
+def call(account, tmp_path, monkeypatch, capsys):
+    """call(*words): exit code, stdout and stderr, in a folder with sagemaker.yaml and no cluster.yaml."""
+    (tmp_path / "sagemaker.yaml").write_text(TARGET)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gpucluster.sagemaker.following.account.Account", lambda found: account)
+
+    def run(*words):
+        code = main(words)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run

@@ -5,29 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from played import TARGET
 
-from gpucluster.cli import main
 from gpucluster.cli.frame import target
 from gpucluster.errors import NotDeployedError
 
 CLUSTER = "name: c\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
 STARTING = "digits-20230405-152957"
-
-
-@pytest.fixture
-def call(account, tmp_path, monkeypatch, capsys):
-    """call(*words): exit code, stdout and stderr, in a folder with sagemaker.yaml and no cluster.yaml."""
-    (tmp_path / "sagemaker.yaml").write_text(TARGET)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gpucluster.sagemaker.following.account.Account", lambda found: account)
-
-    def run(*words):
-        code = main(words)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture
