@@ -105,14 +105,17 @@ class Training:
         return self._time("CreationTime") or 0.0
 
     @property
-    def seconds(self) -> float | None:
-        """Between the start on its instances and the end; None while it runs, or if it never started."""
-        begun, ended = self._time("TrainingStartTime"), self._time("TrainingEndTime")
-        return ended - begun if begun is not None and ended is not None else None
+    def started(self) -> float | None:
+        """When it got its instances."""
+        return self._time("TrainingStartTime")
+
+    @property
+    def finished(self) -> float | None:
+        return self._time("TrainingEndTime")
 
     def elapsed(self, now: float) -> float | None:
-        begun = self._time("TrainingStartTime")
-        return None if begun is None else (self._time("TrainingEndTime") or now) - begun
+        """Seconds on its instances; None if it has not got them."""
+        return None if self.started is None else (self.finished or now) - self.started
 
     @property
     def instances(self) -> int:
