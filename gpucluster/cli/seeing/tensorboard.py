@@ -17,6 +17,7 @@ from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.following import tell
 from gpucluster.errors import GpuClusterError, UsageError
+from gpucluster.head.arrays import JOB_ID
 
 if TYPE_CHECKING:
     from gpucluster.following.event_files import Run
@@ -43,7 +44,7 @@ def _places(ctx: click.Context, parameter: click.Parameter, words: tuple[str, ..
             raise click.BadParameter("takes one s3:// address, or job IDs: name the folder that has them all")
         return words
     names = tuple(dict.fromkeys(map(target.any_job, words)))
-    if len(names) > 1 and not all(map(target.JOB_ID.fullmatch, names)):
+    if len(names) > 1 and not all(map(JOB_ID.fullmatch, names)):
         raise click.BadParameter("takes one training job of SageMaker, or job IDs of the cluster")
     return names
 

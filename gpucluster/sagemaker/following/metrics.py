@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from gpucluster.errors import AwsError
+from gpucluster.following.logs import Selection
 from gpucluster.following.metrics import Point
 from gpucluster.following.usage import UNITS, Series
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
 from gpucluster.sagemaker.following.account import Account
-from gpucluster.sagemaker.following.logs import Choice, Selection, Streams
+from gpucluster.sagemaker.following.logs import Choice, Streams
 from gpucluster.sagemaker.following.training import Training
 from gpucluster.sagemaker.target import PREFIX
 

@@ -8,6 +8,7 @@ import pytest
 
 from gpucluster.cli.frame import target
 from gpucluster.errors import NotDeployedError
+from gpucluster.head.arrays import JOB_ID
 
 CLUSTER = "name: c\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
 STARTING = "digits-20230405-152957"
@@ -62,7 +63,7 @@ def test_a_list_of_both(call, has, record, cluster, monkeypatch):
     ("name", "valid"), [("12", True), ("12_3", True), (STARTING, True), ("abc", False), ("7x", False)]
 )
 def test_names_of_jobs(name, valid):
-    assert bool(target.JOB_ID.fullmatch(name) or target.NAME.fullmatch(name)) is valid
+    assert bool(JOB_ID.fullmatch(name) or target.NAME.fullmatch(name)) is valid
 
 
 def test_cancel(call, account, has, record):
