@@ -168,8 +168,10 @@ class Training:
     @property
     def sentence(self) -> str:
         """How it ended."""
-        said = f"job {self.name} {slurm.job_state(self.state).meaning}"
         reason = self.doing(0)
+        if self.secondary in TIMEOUTS:
+            return f"job {self.name} {reason}"
+        said = f"job {self.name} {slurm.job_state(self.state).meaning}"
         return f"{said}: {reason}" if reason else said
 
     def check(self) -> None:
@@ -186,10 +188,17 @@ class Training:
             return f"waited and ran for {limit} s, its max_wait"
         if self.ended:
             return next(iter(self.failure.splitlines()), "")
+        return f"{self.does}, {self.lasts(now):.0f} s" if self.steps else self.does
+
+    def lasts(self, now: float) -> float:
+        """For how many seconds it has had its state; 0 if it has ended."""
         same = [*_last_alike(self.steps)]
-        if not same:
-            return self.does
-        return Step(self.secondary or same[-1].status, same[0].begun, None, "").words(now)
+        return max(0.0, now - same[0].begun) if same and not self.ended else 0.0
+
+    @property
+    def message(self) -> str:
+        """SageMaker's own words for what it does."""
+        return self.steps[-1].message if self.steps else ""
 
     def _time(self, member: str) -> float | None:
         found = self.answer.get(member)
