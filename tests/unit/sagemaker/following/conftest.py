@@ -9,6 +9,9 @@ import pytest
 from played import TARGET, Played, Refusal, described
 
 from gpucluster.cli import main
+from gpucluster.errors import NotDeployedError
+
+CLUSTER = "name: c\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
 
 
 @pytest.fixture
@@ -56,3 +59,14 @@ def call(account, tmp_path, monkeypatch, capsys):
         return code, out, err
 
     return run
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """A cluster.yaml whose cluster does not exist."""
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+
+    def away(*_):
+        raise NotDeployedError("the cluster c in us-east-1 does not exist")
+
+    monkeypatch.setattr("gpucluster.cluster.aws.Aws.door", away)

@@ -7,22 +7,9 @@ import json
 import pytest
 
 from gpucluster.cli.frame import target
-from gpucluster.errors import NotDeployedError
 from gpucluster.head.arrays import JOB_ID
 
-CLUSTER = "name: c\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
 STARTING = "digits-20230405-152957"
-
-
-@pytest.fixture
-def cluster(tmp_path, monkeypatch):
-    """A cluster.yaml whose cluster does not exist."""
-    (tmp_path / "cluster.yaml").write_text(CLUSTER)
-
-    def away(*_):
-        raise NotDeployedError("the cluster c in us-east-1 does not exist")
-
-    monkeypatch.setattr("gpucluster.cluster.aws.Aws.door", away)
 
 
 def test_jobs_without_a_cluster(call, has, record):
