@@ -16,7 +16,6 @@ from gpucluster.sagemaker.following import costs
 from gpucluster.sagemaker.following.account import Account
 from gpucluster.sagemaker.following.costs import Charge
 
-
 _JSON = {"USD": "usd", "instance-hours": "instance_hours", "failed": "failed_usd", "spot saved": "spot_saved_usd"}
 """Heading of a column -> its key in JSON."""
 
