@@ -41,9 +41,13 @@ Examples:
     "place",
     type=click.Choice(["cluster", "sagemaker"]),
     default="cluster",
-    help="With --dry-run: sagemaker prints the request CreateTrainingJob, with what sagemaker.yaml (or -c) names.",
+    help="Where it runs: on the cluster, or as a training job of SageMaker with what sagemaker.yaml (or -c) names.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the Slurm script to stdout and submit nothing. Needs no cluster.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the Slurm script, or SageMaker's request, to stdout and submit nothing. Needs no cluster.",
+)
 @click.option("--test-only", is_flag=True, help="Ask Slurm when the job would start, and submit nothing.")
 @click.option(
     "--emit-only",
@@ -89,13 +93,15 @@ def command(
     if place == "sagemaker":
         from gpucluster.cli.frame import on_sagemaker
 
-        return on_sagemaker.run(context, file, given, dry_run=dry_run)
+        alone = {"emit-only": emit_only, "follow": follow, "test-only": test_only}
+        of_slurm = tuple(key for key, value in alone.items() if value)
+        return on_sagemaker.run(context, file, given, on_sagemaker.Asked(dry_run, force, clean, of_slurm))
     if file and is_pipeline(file):
         from gpucluster.cli.frame import pipelines
 
-        alone = {"clean-state": clean, "emit-only": emit_only, "test-only": test_only}
-        alone = given | {key: value for key, value in alone.items() if value}
-        return pipelines.run(context, file, [*alone], force=force, dry_run=dry_run, follow=follow)
+        options = {"clean-state": clean, "emit-only": emit_only, "test-only": test_only}
+        options = given | {key: value for key, value in options.items() if value}
+        return pipelines.run(context, file, [*options], force=force, dry_run=dry_run, follow=follow)
     layout = context.layout()
     job = prepare(layout, file, given)
     if dry_run:

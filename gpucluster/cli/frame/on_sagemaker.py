@@ -1,10 +1,10 @@
-"""`submit --on sagemaker --dry-run`: the request on stdout; what each rank reads, and warnings, on stderr."""
+"""`submit --on sagemaker`. With --dry-run, the request on stdout; what each rank reads, and warnings, on stderr."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -12,23 +12,47 @@ from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.warn import warn
 from gpucluster.errors import UsageError
 
+if TYPE_CHECKING:
+    from gpucluster.sagemaker.connection import Connection
+    from gpucluster.sagemaker.prepare import Prepared
+    from gpucluster.sagemaker.target import Target
 
-def run(context: CliContext, file: Path | None, flags: Mapping[str, Any], *, dry_run: bool) -> int:
-    """Raises ConfigError, JobSpecError, UsageError."""
-    import json
+
+class Asked(NamedTuple):
+    """Options of `submit` that are no keys of a job."""
+
+    dry_run: bool
+    force: bool
+    clean: bool
+    of_slurm: tuple[str, ...] = ()
+    """Those without a meaning on SageMaker."""
+
+
+def run(context: CliContext, file: Path | None, flags: Mapping[str, Any], asked: Asked) -> int:
+    """Raises ConfigError, JobSpecError, UsageError, AwsError."""
     from datetime import UTC, datetime
 
     from gpucluster.job.load import is_pipeline
     from gpucluster.sagemaker import request, target
+    from gpucluster.sagemaker.connection import connect
     from gpucluster.sagemaker.prepare import prepare
 
-    if not dry_run:
-        raise UsageError("--on sagemaker: GpuCluster submits no training jobs", "--dry-run prints the request")
+    if asked.of_slurm:
+        raise UsageError(f"--{asked.of_slurm[0]} does not work with --on sagemaker", "leave it out")
     if file and is_pipeline(file):
         raise UsageError(f"--on sagemaker: {file} describes several jobs", "name the file of one job")
     found = target.load(context.config_path if context.chosen else Path(target.FILE))
     now = datetime.now(UTC).strftime(request.STARTED_AT)
-    job = prepare(found, file, flags, now, _listing(found.region))
+    connection = connect(found.region)
+    job = prepare(found, file, flags, now, _listing(connection), _newest(connection))
+    if asked.dry_run:
+        return _show(job)
+    return _submit(connection, found, job, asked)
+
+
+def _show(job: Prepared) -> int:
+    import json
+
     warn(job.notes)
     for line in job.planned.reads:
         click.echo(line, err=True)
@@ -38,13 +62,47 @@ def run(context: CliContext, file: Path | None, flags: Mapping[str, Any], *, dry
     return 0
 
 
-def _listing(region: str) -> Any:
+def _submit(connection: Connection, target: Target, job: Prepared, asked: Asked) -> int:
+    import json
+
+    from gpucluster.cli.frame.following import tell
+    from gpucluster.sagemaker import request, submission
+
+    warn(job.checked())
+    for read in job.planned.reads:
+        tell(read)
+    done = submission.submit(connection, target, job, force=asked.force, clean=asked.clean, tell=tell)
+    line: dict[str, Any] = {"job_id": done.job, "folder": request.place(target, done.job), "name": job.spec.name}
+    if done.skipped:
+        same = "succeeded with the same code, inputs, packages and command"
+        tell(f"skipped: job {done.job} {same}; --force runs it again")
+        click.echo(json.dumps(line | {"skipped": True}))
+        return 0
+    nodes, ranks = job.spec.nodes, job.spec.nodes * request.ranks_per_node(job.spec, target)
+    size = f"{ranks} rank{'s' * (ranks > 1)} on {nodes} host{'s' * (nodes > 1)} of {target.instance_type}"
+    tell(f"job {done.job} submitted: {size}")
+    link = submission.console(target.region, done.job)
+    tell(link)
+    click.echo(json.dumps(line | {"console": link}))
+    return 0
+
+
+def _listing(connection: Connection) -> Any:
     def read(uri: str, everything: bool) -> Any:
-        from gpucluster.cluster import credentials
         from gpucluster.cluster.aws import aws_errors
         from gpucluster.sagemaker import listing
 
         with aws_errors():
-            return listing.read(credentials.session(region).client("s3"), uri, all_of_them=everything)
+            return listing.read(connection.client("s3"), uri, all_of_them=everything)
 
     return read
+
+
+def _newest(connection: Connection) -> Any:
+    def find(project: str, name: str) -> Any:
+        from gpucluster.sagemaker import refused, tasks
+
+        with refused.explained():
+            return tasks.newest(connection.client("sagemaker"), project, name)
+
+    return find

@@ -1,10 +1,12 @@
-"""`gpucluster submit --on sagemaker --dry-run` as users type it. No call reaches AWS: the job's data is not in S3."""
+"""`gpucluster submit --on sagemaker` as users type it. moto stores training jobs, and calls each Completed at once."""
 
 from __future__ import annotations
 
 import json
 
+import boto3
 import pytest
+from moto import mock_aws
 
 from gpucluster.cli import main
 from gpucluster.sagemaker.limits import faults
@@ -49,10 +51,37 @@ def test_another_file(submit, tmp_path):
     assert ".eu-west-1." in json.loads(out)["AlgorithmSpecification"]["TrainingImage"]
 
 
-def test_nothing_is_submitted(submit):
+@mock_aws
+def test_a_job_is_submitted_and_then_skipped(submit, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "one")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "two")
+    s3 = boto3.client("s3", region_name="us-west-2")
+    s3.create_bucket(Bucket="bucket-of-mine", CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+    code, out, err = submit("submit", "job.yaml", "--gpus", "4")
+    said = json.loads(out)
+    name = said["job_id"]
+    assert code == 0
+    assert said["folder"] == f"s3://bucket-of-mine/gpucluster/{name}"
+    link = f"https://us-west-2.console.aws.amazon.com/sagemaker/home?region=us-west-2#/jobs/{name}"
+    assert said["console"] == link
+    assert err.splitlines()[-2:] == [f"job {name} submitted: 8 ranks on 2 hosts of ml.g5.12xlarge", link]
+    code, out, err = submit("submit", "job.yaml", "--gpus", "4")
+    assert json.loads(out) == {"job_id": name, "folder": said["folder"], "name": "train", "skipped": True}
+    assert err.splitlines()[-1].startswith(f"skipped: job {name} succeeded with the same code")
+
+
+def test_a_program_that_is_missing_is_no_job(submit, tmp_path):
+    (tmp_path / "train.py").unlink()
     code, out, err = submit("submit", "job.yaml")
     assert (code, out) == (2, "")
-    assert err.startswith("error: --on sagemaker: GpuCluster submits no training jobs\nhint: --dry-run")
+    assert "train.py" in err
+
+
+@pytest.mark.parametrize("option", ["--test-only", "--emit-only=there"])
+def test_an_option_of_slurm(submit, option):
+    code, _, err = submit("submit", "job.yaml", option)
+    assert code == 2
+    assert err.startswith(f"error: {option.partition('=')[0]} does not work with --on sagemaker\n")
 
 
 def test_a_refused_key_is_shown_in_its_line(submit, tmp_path):
