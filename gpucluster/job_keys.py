@@ -18,6 +18,7 @@ Efa = Literal["auto", "required"]
 Binding = Literal["numa", "none"]
 Preflight = Literal["off", "quick", "full"]
 Resubmit = Literal["until-done"]
+Target = Literal["cluster", "sagemaker"]
 
 
 class Key(NamedTuple):
@@ -67,6 +68,10 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
         Key("nodes", flags="-N --nodes --num-nodes", form="number", metavar="N", help="Number of nodes.  [default: 1]",
             aliases="num_nodes", sbatch="nodes", meaning="number of nodes", default="1",
             another_run="the number of ranks changes the batch, and with it the result"),
+        Key("target", flags="--on", form="choice", values=get_args(Target),
+            help="Where it runs: the cluster, or SageMaker training.  [default: cluster]",
+            meaning="`sagemaker` runs it as a training job of [SageMaker](sagemaker.md)", default="`cluster`",
+            same_run="each place keeps its own runs"),
         Key("partition", flags="-p --partition", metavar="NAME", help="Partition to run on.  [default: the first]",
             aliases="queue", sbatch="partition", meaning="partition of cluster.yaml", default="the first one",
             same_run="it decides which machines compute, not what"),

@@ -36,13 +36,7 @@ Examples:
 @click.command(cls=WithProgram, epilog=EXAMPLES, sections=SECTIONS)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.YAML] [-- COMMAND...]")
 @job_options()
-@click.option(
-    "--on",
-    "place",
-    type=click.Choice(["cluster", "sagemaker"]),
-    default="cluster",
-    help="Where it runs: on the cluster, or as a training job of SageMaker with what sagemaker.yaml (or -c) names.",
-)
+@click.option("--instance-type", metavar="TYPE", help="On SageMaker: other machines than those of its file.")
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -63,7 +57,7 @@ def command(
     context: CliContext,
     /,
     words: tuple[str, ...],
-    place: str,
+    instance_type: str | None,
     dry_run: bool,
     test_only: bool,
     emit_only: Path | None,
@@ -85,17 +79,19 @@ def command(
     the last one succeeded with the same code, inputs, packages and command: the line then has skipped, and that run's
     job_id.
     """
+    from gpucluster.cli.frame import on_sagemaker
     from gpucluster.job.load import is_pipeline
     from gpucluster.submission.prepare import prepare
 
     file, given = split(words)
     given |= given_keys(flags)
-    if place == "sagemaker":
-        from gpucluster.cli.frame import on_sagemaker
-
+    if on_sagemaker.is_meant(file, given):
         alone = {"emit-only": emit_only, "test-only": test_only}
         of_slurm = tuple(key for key, value in alone.items() if value)
-        return on_sagemaker.run(context, file, given, on_sagemaker.Asked(dry_run, force, clean, follow, of_slurm))
+        asked = on_sagemaker.Asked(dry_run, force, clean, follow, instance_type, of_slurm)
+        return on_sagemaker.run(context, file, given, asked)
+    if instance_type:
+        raise UsageError("--instance-type: only a job on SageMaker has it", "add --on sagemaker, or use --partition")
     if file and is_pipeline(file):
         from gpucluster.cli.frame import pipelines
 

@@ -31,6 +31,7 @@ from gpucluster.config.fields import (
 )
 from gpucluster.config.limits import Limit
 from gpucluster.config.nodes import HeadNode, ParameterServers, Partition
+from gpucluster.config.sagemaker import SageMaker
 from gpucluster.config.section import Section, Separate, or_blank
 from gpucluster.config.storage import HOME_ON_HEAD, BeegfsRam, FsxLustre, Mount, Storage
 from gpucluster.config.tags import Tags
@@ -155,6 +156,7 @@ class ClusterConfig(Section):
     users: tuple[Annotated[User, Separate(), or_blank(User)], ...] = ()
     monitoring: Annotated[Monitoring, Separate()] = Monitoring.model_construct()
     budget: Annotated[Budget, Separate()] | None = None
+    sagemaker: Annotated[SageMaker, Separate()] | None = None
     security: Annotated[Security, Separate()] = Security.model_construct()
     silence: tuple[str, ...] = ()
 

@@ -13,7 +13,18 @@ from gpucluster.job.spec import JobSpec
 
 CARRIED = frozenset(
     (
-        *("name", "project", "nodes", "gpus_per_node", "ntasks_per_node", "launcher", "framework", "command", "time"),
+        *(
+            "name",
+            "project",
+            "target",
+            "nodes",
+            "gpus_per_node",
+            "ntasks_per_node",
+            "launcher",
+            "framework",
+            "command",
+            "time",
+        ),
         *("env", "workdir", "container_image", "channels", "metrics", "state", "efa", "outputs", "after"),
     )
 )

@@ -35,7 +35,7 @@ class Prepared(NamedTuple):
     workdir: Path | None
     """The folder that is uploaded."""
     key: str
-    """Of a task's run: two runs with the same key are equal. Empty: no run of a task."""
+    """For a run of a task: two runs with the same key are equal. Empty: no run of a task."""
 
     @property
     def name(self) -> str:

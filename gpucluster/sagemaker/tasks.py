@@ -17,7 +17,7 @@ class Run(NamedTuple):
     """The training job's name."""
     status: str
     key: str
-    """Of what decides whether a run is another run (gpucluster/job/sameness.py)."""
+    """The hash of what decides whether a run is another run (gpucluster/job/sameness.py)."""
     state: str = ""
     """Where in S3 its state lies: CheckpointConfig.S3Uri."""
 

@@ -19,6 +19,7 @@ from gpucluster.config.outcome import (
     nothing,
     refused,
 )
+from gpucluster.config.sagemaker import SageMaker
 from gpucluster.config.storage import KINDS
 from gpucluster.updates import rules
 from gpucluster.updates.rules import NEW_CLUSTER, REPLACED_AS_FREE, Step
@@ -37,6 +38,7 @@ _IDLE = in_place("applies to running nodes too")
 _NEW_USER = in_place("running nodes get the account before their next job")
 _FORMER_USER = in_place("can no longer log in or submit; jobs in the queue run, and the home directory stays")
 _SAME_UID = refused("the files on /home belong to the old uid", "remove the user and add another one")
+_TRAINING = nothing("applies to the next job on SageMaker; the cluster does not change")
 _LIMIT = in_place("applies to pending jobs too")
 
 POLICIES: Mapping[str, Outcome | Rule[Step]] = {
@@ -104,5 +106,7 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "budget.at_limit": rules.budget,
     "security.kms_key_arn": refused("AWS cannot change the key of a volume or file system", NEW_CLUSTER),
     "security.permissions_boundary_arn": in_place("roles keep their names; the boundary applies at once"),
+    "sagemaker": _TRAINING,
+    **{f"sagemaker.{key}": _TRAINING for key in SageMaker.model_fields},
     "silence": nothing("changes only what `validate` reports"),
 }

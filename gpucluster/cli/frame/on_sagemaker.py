@@ -25,8 +25,17 @@ class Asked(NamedTuple):
     force: bool
     clean: bool
     follow: bool = False
+    instance_type: str | None = None
     of_slurm: tuple[str, ...] = ()
     """Those without a meaning on SageMaker."""
+
+
+def is_meant(file: Path | None, flags: Mapping[str, Any]) -> bool:
+    """Whether --on, or else `target` of the file, names SageMaker."""
+    from gpucluster.job.load import names_sagemaker
+
+    place = flags.get("target")
+    return place == "sagemaker" if place else file is not None and names_sagemaker(file)
 
 
 def run(context: CliContext, file: Path | None, flags: Mapping[str, Any], asked: Asked) -> int:
@@ -34,21 +43,24 @@ def run(context: CliContext, file: Path | None, flags: Mapping[str, Any], asked:
     from datetime import UTC, datetime
 
     from gpucluster.job.load import is_pipeline
-    from gpucluster.sagemaker import request, target
-    from gpucluster.sagemaker.connection import connect
+    from gpucluster.sagemaker import found, request
     from gpucluster.sagemaker.prepare import prepare
+    from gpucluster.sagemaker.target import with_type
 
     if asked.of_slurm:
-        raise UsageError(f"--{asked.of_slurm[0]} does not work with --on sagemaker", "leave it out")
+        raise UsageError(f"--{asked.of_slurm[0]} does not work on SageMaker", "leave it out")
     if file and is_pipeline(file):
-        raise UsageError(f"--on sagemaker: {file} describes several jobs", "name the file of one job")
-    found = target.load(context.config_path if context.chosen else Path(target.FILE))
+        raise UsageError(
+            f"{file}: describes several jobs, and SageMaker runs one at a time", "name the file of one job"
+        )
+    where = found.find(context.config_path, chosen=context.chosen)
+    target = with_type(where.target, asked.instance_type) if asked.instance_type else where.target
     now = datetime.now(UTC).strftime(request.STARTED_AT)
-    connection = connect(found.region)
-    job = prepare(found, file, flags, now, _listing(connection), _newest(connection))
+    connection = where.connect()
+    job = prepare(target, file, flags, now, _listing(connection), _newest(connection))
     if asked.dry_run:
         return _show(job)
-    return _submit(connection, found, job, asked)
+    return _submit(connection, target, job, asked)
 
 
 def _show(job: Prepared) -> int:

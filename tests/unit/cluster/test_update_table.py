@@ -33,6 +33,11 @@ partitions:
 software: {{image: {BAKED}, frameworks: [torch]}}
 accounting: "off"
 """
+TRAINING = """\
+sagemaker: {role_arn: "arn:aws:iam::123456789012:role/training", bucket: training, instance_type: ml.g5.xlarge,
+  image: "123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1", subnets: [subnet-0123456a],
+  security_groups: [sg-0123456a], volume_gb: 90, spot: true, max_wait: 24h}
+"""
 ADA = "{name: ada, uid: 2000}"
 KEY_OF_ADA = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBBfFA3ASR2KHyUUHcTg0ePpNkTdBD9+0ckvAPhhtnng"
 FULL = (
@@ -56,6 +61,7 @@ storage:
 s3_access: [{uri: "s3://my-bucket/in"}]
 budget: {monthly_usd: 900000, email: a@example.com}
 """
+    + TRAINING
 )
 SHARED = SMALL.replace("max_nodes: 4, placement_group: none", "max_nodes: 4") + "parameter_servers: {}\n"
 EXISTING = SMALL + "network: {vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}\n"
@@ -335,6 +341,17 @@ ROWS: dict[str, Row] = {
         "region:", "security: {permissions_boundary_arn: 'arn:aws:iam::123456789012:policy/b'}\nregion:", IN_PLACE,
         "null -> arn:aws:iam",
     ),
+    "sagemaker": in_small("region:", f"{TRAINING}region:", NOTHING, "sagemaker: added"),
+    "sagemaker.role_arn": in_full("role/training", "role/other", NOTHING, "-> arn:aws:iam"),
+    "sagemaker.bucket": in_full("bucket: training", "bucket: other", NOTHING, "training -> other"),
+    "sagemaker.instance_type": in_full("ml.g5.xlarge", "ml.g5.2xlarge", NOTHING, "-> ml.g5.2xlarge"),
+    "sagemaker.image": in_full("/mine:1", "/mine:2", NOTHING, "/mine:2"),
+    "sagemaker.subnets": in_full("subnet-0123456a", "subnet-0123456b", NOTHING, "subnet-0123456b"),
+    "sagemaker.security_groups": in_full("sg-0123456a", "sg-0123456b", NOTHING, "sg-0123456b"),
+    "sagemaker.kms_key_arn": in_full(", volume_gb", f", kms_key_arn: {KEY!r}, volume_gb", NOTHING, "null -> arn"),
+    "sagemaker.volume_gb": in_full("volume_gb: 90", "volume_gb: 80", NOTHING, "90 -> 80"),
+    "sagemaker.spot": in_full("spot: true, max_wait: 24h", "spot: false", NOTHING, "true -> false"),
+    "sagemaker.max_wait": in_full("max_wait: 24h", "max_wait: 48h", NOTHING, "1-00:00:00 -> 2-00:00:00"),
     "silence": in_small("region:", "silence: [subnet-zone]\nregion:", NOTHING, "changes only what `validate` reports"),
 }  # fmt: skip
 
