@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from gpucluster.config.sagemaker import PREFIX
 from gpucluster.errors import AwsError
 from gpucluster.following.logs import Selection
 from gpucluster.following.metrics import Point
@@ -20,7 +21,6 @@ from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
 from gpucluster.sagemaker.following.account import Account
 from gpucluster.sagemaker.following.logs import Choice, Streams
 from gpucluster.sagemaker.following.training import Training
-from gpucluster.sagemaker.target import PREFIX
 
 NAMESPACE = "/aws/sagemaker/TrainingJobs"
 _PERIOD_S, _MOST_POINTS = 60, 1000

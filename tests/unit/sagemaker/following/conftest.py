@@ -51,7 +51,7 @@ def call(account, tmp_path, monkeypatch, capsys):
     """call(*words): exit code, stdout and stderr, in a folder with sagemaker.yaml and no cluster.yaml."""
     (tmp_path / "sagemaker.yaml").write_text(TARGET)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gpucluster.sagemaker.following.account.Account", lambda found: account)
+    monkeypatch.setattr("gpucluster.sagemaker.following.account.Account", lambda found, make: account)
 
     def run(*words):
         code = main(words)

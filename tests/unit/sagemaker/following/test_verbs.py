@@ -110,8 +110,7 @@ def test_submit_follows_the_job(call, account, has, record, monkeypatch, tmp_pat
     account.answers["DescribeLogStreams"] = lambda asked: {
         "logStreams": [{"logStreamName": f"{asked['logStreamNamePrefix']}algo-1-1645031627"}]
     }
-    monkeypatch.setattr("gpucluster.sagemaker.connection.connect", lambda region: account)
-    monkeypatch.setattr("gpucluster.sagemaker.following.account.Account", lambda found, make: account)
+    monkeypatch.setattr("gpucluster.sagemaker.found.Found.connect", lambda found: account)
     monkeypatch.setattr("gpucluster.sagemaker.following.logs.POLL_S", 0)
     monkeypatch.setattr("gpucluster.sagemaker.following.logs.JITTER_S", 0)
     (tmp_path / "train.py").write_text("print()\n")
