@@ -57,7 +57,7 @@ def run(context: CliContext, file: Path | None, flags: Mapping[str, Any], asked:
     target = with_type(where.target, asked.instance_type) if asked.instance_type else where.target
     now = datetime.now(UTC).strftime(request.STARTED_AT)
     connection = where.connect()
-    job = prepare(target, file, flags, now, _listing(connection), _newest(connection))
+    job = prepare(target, file, flags, now, listing_of(connection), newest_of(connection))
     if asked.dry_run:
         return _show(job)
     return _submit(connection, target, job, asked)
@@ -103,7 +103,9 @@ def _submit(connection: Connection, target: Target, job: Prepared, asked: Asked)
     return 0
 
 
-def _listing(connection: Connection) -> Any:
+def listing_of(connection: Connection) -> Any:
+    """For `prepare`."""
+
     def read(uri: str, everything: bool) -> Any:
         from gpucluster.cluster.aws import aws_errors
         from gpucluster.sagemaker import listing
@@ -114,7 +116,9 @@ def _listing(connection: Connection) -> Any:
     return read
 
 
-def _newest(connection: Connection) -> Any:
+def newest_of(connection: Connection) -> Any:
+    """For `prepare`."""
+
     def find(project: str, name: str) -> Any:
         from gpucluster.sagemaker import refused, tasks
 
