@@ -78,8 +78,8 @@ def _show(job: Prepared) -> int:
 def _submit(connection: Connection, target: Target, job: Prepared, asked: Asked) -> int:
     import json
 
+    from gpucluster.cli.frame import training_log
     from gpucluster.cli.frame.following import tell
-    from gpucluster.cli.training import following
     from gpucluster.sagemaker import request, submission
     from gpucluster.sagemaker.following.account import Account
 
@@ -99,7 +99,7 @@ def _submit(connection: Connection, target: Target, job: Prepared, asked: Asked)
     link = submission.console(target.region, done.job)
     tell(link)
     account = Account(target, connection.client)
-    following.finish(account, done.job, line | {"console": link}, to_end=asked.follow)
+    training_log.finish(account, done.job, line | {"console": link}, to_end=asked.follow)
     return 0
 
 
