@@ -50,6 +50,7 @@ class Partition(NamedTuple):
     types: tuple[InstanceType, ...]
     """In order of preference."""
     image: str
+    root: nodes.RootVolume
     min_nodes: int
     max_nodes: int
     purchase: Literal["on-demand", "spot", "reservation", "capacity-block"]
@@ -155,6 +156,7 @@ def _partition(each: nodes.Partition, config: ClusterConfig, group: Group | None
         name=each.name,
         types=tuple(INSTANCE_TYPES[name] for name in each.instance_types),
         image=each.image or config.software.image,
+        root=each.root_volume,
         min_nodes=each.min_nodes,
         max_nodes=each.max_nodes,
         purchase=each.purchase,

@@ -132,7 +132,26 @@ NEXT = "applies to the next file system"
 DOOR = "connect_endpoint_id: eice-0123456789abcdef0, connect_security_group_id: sg-0123456789abcdef0"
 NEW_VPC = "network: {vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}\nregion:"
 
+_VOLUME = {"gib": "200", "iops": "6000", "throughput_mibps": "250"}
+_SERVERS = "parameter_servers: {instance_type: m5.4xlarge"
+ROOT_ROWS = {
+    row: made
+    for key, value in _VOLUME.items()
+    for row, made in {
+        f"head_node.root_volume.{key}": in_small(
+            "volume_gib: 100", f"volume_gib: 100, root_volume: {{{key}: {value}}}", HEAD_REPLACED, f"null -> {value}"
+        ),
+        f"partitions[].root_volume.{key}": in_small(
+            TRAIN, f"{TRAIN}, root_volume: {{{key}: {value}}}", NEW_NODES, f"null -> {value}"
+        ),
+        f"parameter_servers.root_volume.{key}": in_full(
+            _SERVERS, f"{_SERVERS}, root_volume: {{{key}: {value}}}", NEW_NODES, f"null -> {value}"
+        ),
+    }.items()
+}
+
 ROWS: dict[str, Row] = {
+    **ROOT_ROWS,
     "name": in_small("name: c\n", "name: d\n", REFUSED, "c -> d: a new name makes", "it is another stack"),
     "region": in_small(
         "region: us-east-1\navailability_zone: us-east-1a", "region: us-east-2", REFUSED, "us-east-1 -> us-east-2",
