@@ -93,6 +93,7 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "software.frameworks": in_place("each framework has its own Python environment; those in use stay"),
     "software.cache": in_place("applies to environments and packages of jobs that are made from now on"),
     "software.containers": in_place("applies to nodes that boot from now on"),
+    "slurm.memory": rules.memory,
     "accounting": rules.accounting,
     "users[]": added_or_removed(_NEW_USER, _FORMER_USER),
     "users[].uid": _SAME_UID,

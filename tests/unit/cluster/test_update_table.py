@@ -318,6 +318,10 @@ ROWS: dict[str, Row] = {
         "frameworks: [torch]", "frameworks: [torch], containers: true", IN_PLACE, "false -> true"
     ),
     "software.frameworks": in_small("[torch]", "[torch, horovod]", IN_PLACE, "[torch] -> [torch, horovod]"),
+    "slurm.memory": in_small("region:", "slurm: {memory: allocated}\nregion:", DRAIN, "reserves and limits jobs' memory"),
+    "slurm.memory shared": in_small(
+        "region:", "slurm: {memory: allocated}\nregion:", DRAIN, "no longer counts memory", back=True
+    ),
     "users[]": in_full(ADA, f"{ADA}, {{name: ben}}", IN_PLACE, "users[ben]: added: running nodes get the account"),
     "users[] removed": in_full(
         ADA, f"{ADA}, {{name: ben}}", IN_PLACE, "removed: can no longer log in or submit", back=True
