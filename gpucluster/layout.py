@@ -13,6 +13,10 @@ from gpucluster.config.storage.beegfs.sizes import memory_gib
 from gpucluster.errors import UsageError
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
 
+USABLE_MEMORY = 0.95
+"""The part of an instance type's memory that Slurm is told: kernel and firmware use the rest, and Slurm refuses a node
+with less than its configuration says. ParallelCluster's SchedulableMemory has the same default."""
+
 Real = Callable[[str], str]
 """From a path that begins with `account.home()` to its place on the cluster."""
 
@@ -50,6 +54,7 @@ class Partition(NamedTuple):
     types: tuple[InstanceType, ...]
     """In order of preference."""
     image: str
+    root: nodes.RootVolume
     min_nodes: int
     max_nodes: int
     purchase: Literal["on-demand", "spot", "reservation", "capacity-block"]
@@ -78,6 +83,12 @@ class Partition(NamedTuple):
     def ram_gib(self) -> int:
         """Memory of each node that jobs cannot use, whether the file system belongs to the cluster or to a job."""
         return memory_gib(self.ram.gib_per_node) if self.ram else 0
+
+    @property
+    def memory_mib(self) -> int:
+        """The memory for jobs: a file system may use a part of the nodes' memory."""
+        least_gib = min(each.memory_gib for each in self.types)
+        return max(1, int((least_gib * USABLE_MEMORY - self.ram_gib) * 1024))
 
 
 class Layout(NamedTuple):
@@ -155,6 +166,7 @@ def _partition(each: nodes.Partition, config: ClusterConfig, group: Group | None
         name=each.name,
         types=tuple(INSTANCE_TYPES[name] for name in each.instance_types),
         image=each.image or config.software.image,
+        root=each.root_volume,
         min_nodes=each.min_nodes,
         max_nodes=each.max_nodes,
         purchase=each.purchase,

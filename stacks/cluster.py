@@ -20,7 +20,7 @@ from stacks.acknowledged import acknowledge, rows
 from stacks.bundle import Bundle, Parameters
 from stacks.context import Context
 from stacks.head import HeadNode, generation
-from stacks.images import image_id
+from stacks.images import image_id, root_gib
 from stacks.monitoring import Monitoring
 from stacks.network import Network
 from stacks.partitions import Partitions
@@ -111,7 +111,9 @@ class GpuCluster(cdk.Stack):
         places = (self.network.availability_zone, network.vpc_cidr, network.vpc_id, network.subnet_id)
         again = [str(self.replacements)] if self.replacements else []
         image = image_id(self, self.layout.head_image)
-        self.head_generation = generation(image, self._config.security.kms_key_arn, *places, *again)
+        root = self._config.head_node.root_volume
+        gib = root_gib(self._config, self.layout.head_image, baked=False, root=root)
+        self.head_generation = generation(image, self._config.security.kms_key_arn, *places, *again, gib=gib, root=root)
         return Bundle(
             self,
             "Bundle",

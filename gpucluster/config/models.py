@@ -33,6 +33,7 @@ from gpucluster.config.limits import Limit
 from gpucluster.config.nodes import HeadNode, ParameterServers, Partition
 from gpucluster.config.sagemaker import SageMaker
 from gpucluster.config.section import Section, Separate, or_blank
+from gpucluster.config.slurm import Slurm
 from gpucluster.config.storage import HOME_ON_HEAD, BeegfsRam, FsxLustre, Mount, Storage
 from gpucluster.config.tags import Tags
 from gpucluster.config.users import User
@@ -149,6 +150,7 @@ class ClusterConfig(Section):
     storage: tuple[Storage, ...] = (HOME_ON_HEAD,)
     s3_access: tuple[Annotated[S3Access, Separate(), or_blank(S3Access)], ...] = ()
     software: Annotated[Software, Separate()] = Software.model_construct()
+    slurm: Annotated[Slurm, Separate()] = Slurm.model_construct()
     accounting: Annotated[
         Literal["local", "rds", "off"],
         Limit("accounting-kind", "man slurm.conf.5: AccountingStorageType", "Accounting"),

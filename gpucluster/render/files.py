@@ -32,10 +32,6 @@ from gpucluster.render import beegfs, watching
 ROOT = shipped.ROOT
 BOOTSTRAP = ROOT / "bootstrap"
 JOB_USER = account.ADMINISTRATOR
-USABLE_MEMORY = 0.95
-"""The part of an instance type's memory that Slurm is told: kernel and firmware use the rest, and Slurm refuses a node
-with less than its configuration says."""
-
 _ENVIRONMENT_PROGRAMS = ("build.sh", "cxx17", "environment.sh", "horovod_wheel.sh", "interpreter.sh", "verify.py")
 _ACCOUNTING_FILES = {"local": ("mariadb.cnf", "slurmdbd.conf"), "rds": ("slurmdbd.conf",), "off": ()}
 
@@ -260,6 +256,7 @@ def slurm(layout: Layout) -> dict[str, str]:
         "srun_ports": "{}-{}".format(*ports.SRUN),
         "partitions": partitions,
         "containers": config.software.containers,
+        "memory": config.slurm.memory,
         "staging": staged,
         "switches": layout.switches,
         "users": bool(config.users),
@@ -293,7 +290,8 @@ def slurm_partition(partition: Partition) -> dict[str, Any]:
         "cpus": cpus,
         "cores": cpus // threads,
         "threads_per_core": threads,
-        "memory_mib": _memory_mib(partition),
+        "memory_mib": partition.memory_mib,
+        "memory_per_cpu_mib": max(1, partition.memory_mib // cpus),
         "gres": ":".join(filter(None, ("gpu", model, str(gpus)))) if gpus else None,
         "gpu_model": model,
         "gpu_files": gpu_files(gpus),
@@ -309,12 +307,6 @@ def _billing(gpus: int, cpus: int) -> str:
     as its GPUs, and Slurm drops a job's fraction of 1."""
     cpu = math.ceil(BILLING_OF_GPU * gpus / cpus * 1e6) / 1e6
     return f"CPU={cpu:.6f},Node={BILLING_OF_GPU},GRES/gpu={BILLING_OF_GPU}"
-
-
-def _memory_mib(partition: Partition) -> int:
-    """The memory for jobs: a file system may use a part of the nodes' memory."""
-    memory_gib = min(instance_type.memory_gib for instance_type in partition.types)
-    return max(1, int((memory_gib * USABLE_MEMORY - partition.ram_gib) * 1024))
 
 
 def node_range(partition: str, count: int) -> str:

@@ -39,6 +39,7 @@ OFFLINE = (
     "partitions",
     "placement",
     "purchase",
+    "root_volume",
     "s3",
     "s3_access",
     "security",

@@ -138,7 +138,26 @@ NEXT = "applies to the next file system"
 DOOR = "connect_endpoint_id: eice-0123456789abcdef0, connect_security_group_id: sg-0123456789abcdef0"
 NEW_VPC = "network: {vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}\nregion:"
 
+_VOLUME = {"gib": "200", "iops": "6000", "throughput_mibps": "250"}
+_SERVERS = "parameter_servers: {instance_type: m5.4xlarge"
+ROOT_ROWS = {
+    row: made
+    for key, value in _VOLUME.items()
+    for row, made in {
+        f"head_node.root_volume.{key}": in_small(
+            "volume_gib: 100", f"volume_gib: 100, root_volume: {{{key}: {value}}}", HEAD_REPLACED, f"null -> {value}"
+        ),
+        f"partitions[].root_volume.{key}": in_small(
+            TRAIN, f"{TRAIN}, root_volume: {{{key}: {value}}}", NEW_NODES, f"null -> {value}"
+        ),
+        f"parameter_servers.root_volume.{key}": in_full(
+            _SERVERS, f"{_SERVERS}, root_volume: {{{key}: {value}}}", NEW_NODES, f"null -> {value}"
+        ),
+    }.items()
+}
+
 ROWS: dict[str, Row] = {
+    **ROOT_ROWS,
     "name": in_small("name: c\n", "name: d\n", REFUSED, "c -> d: a new name makes", "it is another stack"),
     "region": in_small(
         "region: us-east-1\navailability_zone: us-east-1a", "region: us-east-2", REFUSED, "us-east-1 -> us-east-2",
@@ -306,6 +325,10 @@ ROWS: dict[str, Row] = {
         "frameworks: [torch]", "frameworks: [torch], containers: true", IN_PLACE, "false -> true"
     ),
     "software.frameworks": in_small("[torch]", "[torch, horovod]", IN_PLACE, "[torch] -> [torch, horovod]"),
+    "slurm.memory": in_small("region:", "slurm: {memory: allocated}\nregion:", DRAIN, "reserves and limits jobs' memory"),
+    "slurm.memory shared": in_small(
+        "region:", "slurm: {memory: allocated}\nregion:", DRAIN, "no longer counts memory", back=True
+    ),
     "users[]": in_full(ADA, f"{ADA}, {{name: ben}}", IN_PLACE, "users[ben]: added: running nodes get the account"),
     "users[] removed": in_full(
         ADA, f"{ADA}, {{name: ben}}", IN_PLACE, "removed: can no longer log in or submit", back=True
