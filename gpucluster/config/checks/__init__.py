@@ -41,6 +41,7 @@ OFFLINE = (
     "purchase",
     "s3",
     "s3_access",
+    "scripts",
     "security",
     "software",
     "ssh",
