@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from gpucluster import account
 from gpucluster.config import PARAMETER_SERVERS, ClusterConfig, nodes
+from gpucluster.config.scripts import Script
 from gpucluster.config.storage import BeegfsRam, Mount
 from gpucluster.config.storage.beegfs.sizes import memory_gib
 from gpucluster.errors import UsageError
@@ -68,6 +69,7 @@ class Partition(NamedTuple):
     ram: BeegfsRam | None
     """The file system in its nodes' memory."""
     max_usd_per_hour: float | None = None
+    scripts: tuple[Script, ...] = ()
 
     @property
     def gpus_per_node(self) -> int:
@@ -176,6 +178,7 @@ def _partition(each: nodes.Partition, config: ClusterConfig, group: Group | None
         scratch=each.scratch != "off",
         idle_s=int(each.idle_minutes * 60),
         max_usd_per_hour=each.max_usd_per_hour,
+        scripts=each.scripts,
         ram=config.ram if config.ram and config.ram.partition == each.name else None,
     )
 

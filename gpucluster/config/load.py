@@ -49,26 +49,32 @@ def loads(text: str, file: str = "cluster.yaml") -> ClusterConfig:
     if isinstance(document.data, dict) and _JOBS & document.data.keys() and not _OURS & document.data.keys():
         hint = f"`gpucluster submit {file} --dry-run` checks it; -c names another cluster file"
         raise ConfigError([_whole(file, "this is a job, not a cluster file", hint)])
-    config, outcome = _validate(document.data)
+    config, outcome = _validate(document)
     notices = [*document.problems, *map(document.notice, outcome.findings)]
     if config is None or any(notice.level == "error" for notice in notices):
         raise ConfigError(sorted(notices, key=lambda notice: (notice.line, notice.column)))
-    config._document = document
     config._warnings = tuple(map(document.notice, outcome.findings))
     config._silenced = tuple(map(document.notice, outcome.silenced))
     return config
 
 
-def _validate(data: Any) -> tuple[ClusterConfig | None, Outcome]:
+def _validate(document: Document) -> tuple[ClusterConfig | None, Outcome]:
     """The findings, including warnings, and the config. If there are errors, only its valid values can be read."""
+    data = document.data
     try:
         config = ClusterConfig.model_validate(data)
     except ValidationError as error:
         faults = _faults(error)
         partial = _without_faults(data, faults)
-        outcome = check(partial) if partial else Outcome()
+        outcome = _checked(partial, document) if partial else Outcome()
         return partial, Outcome((*(_finding(fault, data) for fault in faults), *outcome.findings), outcome.silenced)
-    return config, check(config)
+    return config, _checked(config, document)
+
+
+def _checked(config: ClusterConfig, document: Document) -> Outcome:
+    """Some rules read files beside the cluster file."""
+    config._document = document
+    return check(config)
 
 
 def _text(file: str) -> str:
@@ -156,7 +162,7 @@ def _without_faults(data: Any, faults: list[Any]) -> ClusterConfig | None:
     return config
 
 
-LISTS_WITH_GAPS = ("partitions", "storage", "instance_types", "s3_access", "users")
+LISTS_WITH_GAPS = ("partitions", "storage", "instance_types", "s3_access", "users", "scripts")
 """Lists whose other entries are still checked when one is refused; any other list is refused with its entry."""
 
 

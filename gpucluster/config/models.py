@@ -5,6 +5,7 @@ test compares that file with these models.
 """
 
 from collections.abc import Iterator
+from pathlib import Path as FilePath
 from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import Field, PrivateAttr
@@ -165,6 +166,11 @@ class ClusterConfig(Section):
     _document: Document = PrivateAttr(default_factory=Document)
     _warnings: tuple[Notice, ...] = PrivateAttr(default=())
     _silenced: tuple[Notice, ...] = PrivateAttr(default=())
+
+    @property
+    def folder(self) -> FilePath:
+        """The folder of the cluster file, from which local paths in it count."""
+        return FilePath(self._document.file).parent
 
     @property
     def zone(self) -> str:

@@ -17,12 +17,14 @@ from gpucluster.config.fields import (
     Whole,
 )
 from gpucluster.config.limits import Limit
-from gpucluster.config.section import Section, pass_refused
+from gpucluster.config.scripts import Script
+from gpucluster.config.section import Section, Separate, or_blank, pass_refused
 
 PARAMETER_SERVERS = "ps"
 """The name of the partition of parameter servers, which is reserved."""
 
 NODE_RANGE = "man slurm.conf.5: NodeName: a range of nodes goes up, from 1"
+Scripts = tuple[Annotated[Script, Separate(), or_blank(Script)], ...]
 DELETION_POLICY = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html"
 
 
@@ -67,6 +69,7 @@ class HeadNode(Section):
     snapshot_days: Annotated[Whole, Limit("head-snapshot-count")] = 7
     snapshot_id: SnapshotId | None = None
     termination_protection: bool = False
+    scripts: Scripts = ()
 
 
 class Partition(Section):
@@ -106,6 +109,7 @@ class Partition(Section):
     max_usd_per_hour: Annotated[
         Amount | None, Limit("partition-ceiling-above-zero", "https://aws.amazon.com/ec2/pricing/on-demand/", "Budget")
     ] = None
+    scripts: Scripts = ()
 
 
 class _ServersPartition(Partition):
@@ -122,6 +126,7 @@ class ParameterServers(Section):
     min_nodes: Annotated[Whole, Limit("servers-node-count", NODE_RANGE)] = 0
     max_nodes: Annotated[Count, Limit("servers-node-count", NODE_RANGE)] = 16
     placement_group: ServersPlacementGroup = "shared"
+    scripts: Scripts = ()
 
     def partition(self) -> Partition:
         """The section as a Partition. Launchers of parameter servers use no EFA. Refused values stay refused."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 from gpucluster import account, ports, shipped
 from gpucluster.config import ClusterConfig
 from gpucluster.config.models import JOB_CREDENTIALS_URL, Budget
+from gpucluster.config.scripts import minutes
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.config.storage.fsx import lustre
 from gpucluster.config.users import BILLING_OF_GPU
@@ -27,7 +28,7 @@ from gpucluster.hardware import prices as list_prices
 from gpucluster.hardware import software
 from gpucluster.hardware.instances import InstanceType
 from gpucluster.layout import Layout, Partition, expand
-from gpucluster.render import beegfs, watching
+from gpucluster.render import beegfs, scripts, watching
 
 ROOT = shipped.ROOT
 BOOTSTRAP = ROOT / "bootstrap"
@@ -48,6 +49,7 @@ def bundle(config: ClusterConfig) -> dict[str, str]:
         **{f"machines/{each.name}.sh": machine(each) for each in layout.machine_types},
         **{f"partitions/{each.name}.sh": partition(each, config.ram) for each in layout.partitions},
         **_users(config),
+        **scripts.files(layout),
         **slurm(layout),
         "fleet.json": json.dumps(fleet(layout), indent=2) + "\n",
         "storage.json": json.dumps(storage(config), indent=2) + "\n",
@@ -221,6 +223,7 @@ def _head_values(layout: Layout) -> dict[str, Any]:
         "volume": config.volume_mount,
         "partitions": layout.names,
         "beegfs_role": beegfs.role_of_head(config.ram),
+        "scripts_s": minutes(config.head_node.scripts) * 60,
     }
 
 
@@ -297,7 +300,8 @@ def slurm_partition(partition: Partition) -> dict[str, Any]:
         "gpu_files": gpu_files(gpus),
         "billing": _billing(gpus, cpus) if gpus else None,
         "suspend_time_s": partition.idle_s,
-        "resume_timeout_s": max(instance_type.boots_within_s for instance_type in types),
+        "resume_timeout_s": max(instance_type.boots_within_s for instance_type in types)
+        + minutes(partition.scripts) * 60,
     }
 
 

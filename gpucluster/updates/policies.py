@@ -41,6 +41,7 @@ _OTHER_CONTENT = refused(
 _NEW_PARTITION = in_place("its nodes are available when `up` returns")
 _GRANT = in_place("applies to running and future jobs")
 _IDLE = in_place("applies to running nodes too")
+_SCRIPTS = in_place("applies to nodes that boot from now on")
 _NEW_USER = in_place("running nodes get the account before their next job")
 _FORMER_USER = in_place("can no longer log in or submit; jobs in the queue run, and the home directory stays")
 _SAME_UID = refused("the files on /home belong to the old uid", "remove the user and add another one")
@@ -67,6 +68,7 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "head_node.snapshot_days": in_place("applies from the next daily snapshot"),
     "head_node.snapshot_id": _OTHER_CONTENT,
     "head_node.termination_protection": in_place("applies to `down` and to the EC2 console"),
+    "head_node.scripts": in_place("applies to a head node that replaces this one"),
     "partitions": in_place("the file's first partition becomes the default"),
     "partitions[]": added_or_removed(_NEW_PARTITION, rules.removed_partition),
     "partitions[].instance_types": rules.instance_types,
@@ -81,12 +83,14 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "partitions[].scratch": in_place("applies to nodes that boot from now on"),
     "partitions[].idle_minutes": _IDLE,
     "partitions[].max_usd_per_hour": in_place("applies to the next launch; running nodes stay"),
+    "partitions[].scripts": _SCRIPTS,
     "parameter_servers": added_or_removed(_NEW_PARTITION, rules.removed_partition),
     "parameter_servers.instance_type": rules.instance_types,
     **{f"parameter_servers.root_volume.{key}": _ROOT_OF_NODES for key in _ROOT},
     "parameter_servers.min_nodes": rules.least_nodes,
     "parameter_servers.max_nodes": rules.most_nodes,
     "parameter_servers.placement_group": new_nodes(f"applies to new nodes; {REPLACED_AS_FREE}"),
+    "parameter_servers.scripts": _SCRIPTS,
     "storage[]": added_or_removed(rules.added_storage, rules.removed_storage),
     "storage[].type": rules.other_storage_type,
     **{f"storage[].{key}": rules.changed_storage for kind in KINDS for key in kind.updates},

@@ -42,6 +42,7 @@ OFFLINE = (
     "root_volume",
     "s3",
     "s3_access",
+    "scripts",
     "security",
     "software",
     "ssh",

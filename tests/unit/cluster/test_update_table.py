@@ -128,6 +128,7 @@ def in_existing(old: str, new: str, effect: Effect, words: str) -> Row:
 NOTHING, IN_PLACE, NEW_NODES, DRAIN = Effect.NOTHING, Effect.IN_PLACE, Effect.NEW_NODES, Effect.DRAIN
 HEAD_RESTARTS, HEAD_REPLACED, REFUSED = Effect.HEAD_RESTARTS, Effect.HEAD_REPLACED, Effect.REFUSED
 
+SCRIPT = "{source: s3://my-bucket/a.sh}"
 TRAIN, SPARE = "[p4d.24xlarge], max_nodes: 4", "[g5.12xlarge], max_nodes: 4"
 TRAIN_ENTRY = f"  - {{name: train, instance_types: {TRAIN}}}\n"
 FIRST = TRAIN_ENTRY.replace("train", "first")
@@ -194,6 +195,12 @@ ROWS: dict[str, Row] = {
     "head_node.termination_protection": in_small(
         "volume_gib: 100", "volume_gib: 100, termination_protection: true", IN_PLACE, "false -> true"
     ),
+    "head_node.scripts": in_small(
+        "volume_gib: 100", f"volume_gib: 100, scripts: [{SCRIPT}]", IN_PLACE, "a head node that replaces this one"
+    ),
+    "partitions[].scripts": in_small(
+        TRAIN, f"{TRAIN}, scripts: [{SCRIPT}]", IN_PLACE, "[] -> [{when: after, source: s3://my-bucket/a.sh, "
+    ),
     "partitions": in_small(
         "- {name: spare", "- {name: first, instance_types: [g5.xlarge], max_nodes: 1}\n  - {name: spare", IN_PLACE,
         "partitions[first]: added",
@@ -228,6 +235,10 @@ ROWS: dict[str, Row] = {
     "parameter_servers.instance_type": in_full("m5.4xlarge", "m5.8xlarge", DRAIN, "m5.4xlarge -> m5.8xlarge"),
     "parameter_servers.min_nodes": in_full("m5.4xlarge", "m5.4xlarge, min_nodes: 1", IN_PLACE, "0 -> 1: ps-1"),
     "parameter_servers.max_nodes": in_full("m5.4xlarge, max_nodes: 4", "m5.4xlarge, max_nodes: 5", IN_PLACE, "ps-5"),
+    "parameter_servers.scripts": in_full(
+        "max_nodes: 4, placement_group: none}\nstorage",
+        f"max_nodes: 4, placement_group: none, scripts: [{SCRIPT}]}}\nstorage", IN_PLACE, "boot from now on",
+    ),
     "parameter_servers.placement_group": in_full(
         "max_nodes: 4, placement_group: none}\nstorage", "max_nodes: 4}\nstorage", NEW_NODES, "none -> shared"
     ),
