@@ -227,6 +227,11 @@ class ClusterConfig(Section):
         return tuple(each for each in self.lustre if each.lifetime == "jobs")
 
     @property
+    def asks_fsx(self) -> bool:
+        """Whether the head node calls FSx, for which it needs an endpoint in a network without internet."""
+        return bool(self.lustre_with_jobs) or any(each.asks_fsx for each in self.storage)
+
+    @property
     def volume_mount(self) -> str:
         """The mount point of the head node's data volume."""
         return "/home" if self.home.on_volume else "/srv/gpucluster"

@@ -108,7 +108,12 @@ def _in_entries(place: _Place, old: Sequence[Values], new: Sequence[Values]) -> 
 def _in_entry(place: _Place, old: Values | None, new: Values | None) -> Iterator[Difference]:
     if old is None or new is None:
         yield place.differs(old, new)
-    elif old.get("type") != new.get("type"):
-        yield place.of_key("type").differs(old["type"], new["type"])
+    elif _kind(old) != _kind(new):
+        yield place.of_key("type").differs(_kind(old), _kind(new))
     else:
         yield from _in_section(place, old, new)
+
+
+def _kind(entry: Values) -> str | None:
+    """A storage's type: a file system that exists is another kind than a new one."""
+    return f"{entry['type']} that exists" if entry.get("file_system_id") else entry.get("type")

@@ -64,7 +64,16 @@ budget: {monthly_usd: 900000, email: a@example.com}
     + TRAINING
 )
 SHARED = SMALL.replace("max_nodes: 4, placement_group: none", "max_nodes: 4") + "parameter_servers: {}\n"
-EXISTING = SMALL + "network: {vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}\n"
+THERE = "{mount: /there, type: fsx-lustre, file_system_id: fs-0123456789abcdef0}"
+EXISTING = (
+    SMALL
+    + f"""
+network: {{vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}}
+storage:
+  - {THERE}
+  - {{mount: /there-too, type: efs, file_system_id: fs-0123456789abcdef2}}
+"""
+)
 BASES = {"existing": EXISTING, "small": SMALL, "full": FULL, "shared": SHARED}
 
 HEAD = "AWS::EC2::Instance"
@@ -255,6 +264,15 @@ ROWS: dict[str, Row] = {
     "storage[] for jobs": in_full(BURST, "", IN_PLACE, "added: created when the first job needs it", back=True),
     "storage[].type": in_full(
         PLAIN + "}", "- {mount: /plain, type: efs}", REFUSED, "fsx-lustre -> efs: all data in /plain"
+    ),
+    "storage[] that exists": in_existing(
+        f"  - {THERE}\n", "", DRAIN, "removed: nodes unmount it; fs-0123456789abcdef0 stays"
+    ),
+    "storage[].type of one that exists": in_existing(
+        THERE, "{mount: /there, type: fsx-lustre, on_delete: retain}", DRAIN, "lustre that exists -> fsx-lustre: nodes"
+    ),
+    "storage[].file_system_id": in_existing(
+        "fs-0123456789abcdef0", "fs-0123456789abcdef1", DRAIN, "nodes mount fs-0123456789abcdef1 there"
     ),
     "storage[].deployment": in_full(
         PLAIN, f"{PLAIN}, deployment: persistent-1", REFUSED, "persistent-2 -> persistent-1"
