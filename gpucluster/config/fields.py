@@ -24,14 +24,13 @@ from gpucluster.meant import did_you_mean
     source="error InvalidParameterValue of EC2 RunInstances: the following supplied instance types do not exist",
 )
 def _known_instance_type(value: str) -> str:
-    """An instance type is in GpuCluster's table, which has its GPUs and EFA interfaces."""
+    """An instance type is in GpuCluster's table of EC2's x86-64 types, which has its GPUs and EFA interfaces."""
     if value not in INSTANCE_TYPES:
         if why := not_supported(value):
             raise refuse(f"{value!r} is an instance type that GpuCluster does not support", why)
-        families = " ".join(dict.fromkeys(name.partition(".")[0] for name in INSTANCE_TYPES))
         raise refuse(
             f"{value!r} is not a known instance type",
-            did_you_mean(value, INSTANCE_TYPES, f"known families: {families}") or "",
+            did_you_mean(value, INSTANCE_TYPES, "`gpucluster types` lists those with GPUs, `types --all` all") or "",
         )
     return value
 

@@ -25,7 +25,7 @@ from gpucluster.config.storage.fsx import lustre
 from gpucluster.config.users import BILLING_OF_GPU
 from gpucluster.hardware import prices as list_prices
 from gpucluster.hardware import software
-from gpucluster.hardware.instances import THREADS_PER_CORE, InstanceType
+from gpucluster.hardware.instances import InstanceType
 from gpucluster.layout import Layout, Partition, expand
 from gpucluster.render import beegfs, watching
 
@@ -281,14 +281,14 @@ def slurm_partition(partition: Partition) -> dict[str, Any]:
     """Its lines in slurm.conf and gres.conf, with the minimum over its types: Slurm accepts a node that has more."""
     types, gpus = partition.types, partition.gpus_per_node
     model = _gpu_model(types)
-    cpus = min(instance_type.vcpus for instance_type in types)
+    cpus, threads = min(instance_type.vcpus for instance_type in types), types[0].default_threads
     return {
         "name": partition.name,
         "nodes": node_range(partition.name, partition.max_nodes),
         "always_on": node_range(partition.name, partition.min_nodes) if partition.min_nodes else None,
         "cpus": cpus,
-        "cores": cpus // THREADS_PER_CORE,
-        "threads_per_core": THREADS_PER_CORE,
+        "cores": cpus // threads,
+        "threads_per_core": threads,
         "memory_mib": _memory_mib(partition),
         "gres": ":".join(filter(None, ("gpu", model, str(gpus)))) if gpus else None,
         "gpu_model": model,
