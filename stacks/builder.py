@@ -43,6 +43,8 @@ class ImageBuilder(cdk.Stack):
             synthesizer=synthesizer,
         )
         cdk.Tags.of(self).add("gpucluster:cluster", config.name)
+        for tag, value in config.tags.items():
+            cdk.Tags.of(self).add(tag, value)
         roles.bound(self, config.security.permissions_boundary_arn)
         image = machine_image(base, region=config.region)
         base_id = image_id(self, base)

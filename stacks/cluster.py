@@ -47,6 +47,8 @@ class GpuCluster(cdk.Stack):
         self._config, self.layout = config, expand(config)
         # Every resource has the tag: roles are limited by it, and a budget counts by it.
         cdk.Tags.of(self).add("gpucluster:cluster", config.name)
+        for tag, value in config.tags.items():
+            cdk.Tags.of(self).add(tag, value)
         self.key = encryption.customer_key(self, config.security.kms_key_arn)
         roles.bound(self, config.security.permissions_boundary_arn)
         self.network = Network(

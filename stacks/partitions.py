@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import aws_cdk as cdk
@@ -25,6 +25,8 @@ from stacks.purchase import Purchase
 Template = ec2.CfnLaunchTemplate
 OF_NODES = ("cluster", "role", "partition")
 """Tags, without their prefix."""
+LAUNCHED = ("instance", "volume", "network-interface")
+"""What RunInstances creates and a launch template tags."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Launches:
     profile: iam.InstanceProfile
     user_data: str
     key: kms.IKey | None
+    tags: Mapping[str, str]
+    """The user's own."""
 
 
 class Partitions(Construct):
@@ -55,7 +59,7 @@ class Partitions(Construct):
         config = layout.config
         # No partition's id has a hyphen, so this id is free.
         profile = iam.InstanceProfile(self, "Node-Profile", role=role)
-        launches = Launches(config.name, network, profile, render.user_data(config, "compute"), key)
+        launches = Launches(config.name, network, profile, render.user_data(config, "compute"), key, config.tags)
         self.all: list[Partition] = []
         groups: dict[str, str] = {}
         stack = cdk.Stack.of(self)
@@ -132,13 +136,13 @@ class Partition(Construct):
             capacity_reservation_specification=self.purchase.reservation(),
             instance_initiated_shutdown_behavior="terminate",
             tag_specifications=[
-                Template.TagSpecificationProperty(resource_type=kind, tags=self._tags(*OF_NODES))
-                for kind in ("instance", "volume")
+                Template.TagSpecificationProperty(resource_type=kind, tags=self._tags(*OF_NODES) + self._users_tags())
+                for kind in LAUNCHED
             ],
         )
         # The head node may launch only from templates with this tag.
         own = Template.LaunchTemplateTagSpecificationProperty(
-            resource_type="launch-template", tags=self._tags("cluster")
+            resource_type="launch-template", tags=self._tags("cluster") + self._users_tags()
         )
         return Template(self, pascal(instance_type.name), launch_template_data=data, tag_specifications=[own])
 
@@ -146,6 +150,9 @@ class Partition(Construct):
         launches = self._launches
         values = {"cluster": launches.cluster, "role": "compute", "partition": self.name}
         return [cdk.CfnTag(key=f"gpucluster:{key}", value=values[key]) for key in keys]
+
+    def _users_tags(self) -> list[cdk.CfnTag]:
+        return [cdk.CfnTag(key=key, value=value) for key, value in self._launches.tags.items()]
 
 
 def _interfaces(

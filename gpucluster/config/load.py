@@ -179,9 +179,9 @@ def _strip(value: Any) -> None:
     if isinstance(value, tuple):
         for item in value:
             _strip(item)
-    if isinstance(value, Section):
-        for name, field in list(value.__dict__.items()):
-            if field is REFUSED:
-                del value.__dict__[name]
-            else:
-                _strip(field)
+    own = value.__dict__ if isinstance(value, Section) else value if isinstance(value, dict) else {}
+    for name, field in list(own.items()):
+        if field is REFUSED:
+            del own[name]
+        else:
+            _strip(field)

@@ -33,6 +33,7 @@ from gpucluster.config.limits import Limit
 from gpucluster.config.nodes import HeadNode, ParameterServers, Partition
 from gpucluster.config.section import Section, Separate, or_blank
 from gpucluster.config.storage import HOME_ON_HEAD, BeegfsRam, FsxLustre, Mount, Storage
+from gpucluster.config.tags import Tags
 from gpucluster.config.users import User
 from gpucluster.errors import Notice
 
@@ -135,6 +136,7 @@ class ClusterConfig(Section):
     name: ClusterName
     region: RegionName
     availability_zone: str | None = None
+    tags: Tags = {}
     network: Annotated[Network, Separate()] = Network.model_construct()
     head_node: HeadNode = HeadNode.model_construct()
     partitions: Annotated[

@@ -160,19 +160,23 @@ def library(name: str) -> tuple[str, str]:
 def fleet(layout: Layout) -> dict[str, Any]:
     """fleet.json: the values of the cluster file for node programs. gpucluster_node/fleet.py accepts no others."""
     config, budget = layout.config, layout.config.budget
-    return {
-        "cluster": config.name,
-        "zone": config.zone,
-        "ssm_path": config.ssm_path,
-        "state": config.state_folder,
-        "partitions": [
-            {key: getattr(each, key) for key in ("name", "min_nodes", "max_nodes", "purchase")}
-            | ({"max_usd_per_hour": each.max_usd_per_hour} if each.max_usd_per_hour else {})
-            | ({"reservation_id": each.reservation_id} if each.purchase == "capacity-block" else {})
-            | ({"topology": True} if each.topology else {})
-            for each in layout.partitions
-        ],
-    } | (_stops(budget) if budget and budget.stops_launches else {})
+    return (
+        {
+            "cluster": config.name,
+            "zone": config.zone,
+            "ssm_path": config.ssm_path,
+            "state": config.state_folder,
+            "partitions": [
+                {key: getattr(each, key) for key in ("name", "min_nodes", "max_nodes", "purchase")}
+                | ({"max_usd_per_hour": each.max_usd_per_hour} if each.max_usd_per_hour else {})
+                | ({"reservation_id": each.reservation_id} if each.purchase == "capacity-block" else {})
+                | ({"topology": True} if each.topology else {})
+                for each in layout.partitions
+            ],
+        }
+        | (_stops(budget) if budget and budget.stops_launches else {})
+        | ({"tags": config.tags} if config.tags else {})
+    )
 
 
 def _stops(budget: Budget) -> dict[str, Any]:

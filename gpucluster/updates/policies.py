@@ -43,6 +43,7 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "name": refused("a new name makes a new cluster", "keep the name; `down` deletes the cluster with the old name"),
     "region": refused("a cluster cannot move to another region", NEW_CLUSTER),
     "availability_zone": refused("the data volume cannot move to another zone", NEW_CLUSTER),
+    "tags": new_nodes(f"the stack's resources and new nodes have them; {REPLACED_AS_FREE}"),
     "network.vpc_cidr": _ELSEWHERE,
     "network.vpc_id": _ELSEWHERE,
     "network.subnet_id": _ELSEWHERE,

@@ -44,6 +44,7 @@ OFFLINE = (
     "security",
     "software",
     "ssh",
+    "tags",
     "users",
 )
 """The modules of this folder with offline validators."""

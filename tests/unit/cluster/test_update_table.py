@@ -139,6 +139,7 @@ ROWS: dict[str, Row] = {
         "a stack of another region is another stack",
     ),
     "availability_zone": in_small("zone: us-east-1a", "zone: us-east-1b", REFUSED, "us-east-1a -> us-east-1b"),
+    "tags": in_full("region:", "tags: {team: vision}\nregion:", NEW_NODES, "tags: {} -> {team: vision}"),
     "network.vpc_cidr": in_small("region:", "network: {vpc_cidr: 10.1.0.0/16}\nregion:", REFUSED, "10.1.0.0/16"),
     "network.vpc_id": in_small("region:", NEW_VPC, REFUSED, "null -> vpc-"),
     "network.subnet_id": in_small("region:", NEW_VPC, REFUSED, "null -> subnet-"),

@@ -102,7 +102,7 @@ def parameter(template: Template, name: str) -> Any:
 
 def test_launched_nodes_are_known_by_their_tags(template: Template) -> None:
     specifications = launch_data(template)["TagSpecifications"]
-    assert [each["ResourceType"] for each in specifications] == ["instance", "volume"]
+    assert [each["ResourceType"] for each in specifications] == ["instance", "volume", "network-interface"]
     for each in specifications:
         tags = {tag["Key"]: tag["Value"] for tag in each["Tags"]}
         assert tags == {
