@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from gpucluster.errors import UsageError
 from gpucluster.parallelcluster import Converted, Subnet, convert, read, region_of, subnets_of
@@ -55,7 +56,12 @@ def look_up(region: str, ids: Sequence[str]) -> dict[str, Subnet]:
         if session.get_credentials() is None:
             return {}
         client = session.client("ec2", config=Config(connect_timeout=5, read_timeout=10, retries={"max_attempts": 2}))
-        found = client.describe_subnets(Filters=[{"Name": "subnet-id", "Values": list(ids)}])["Subnets"]
+        return known(client, ids)
     except (BotoCoreError, ClientError):
         return {}
+
+
+def known(client: Any, ids: Sequence[str]) -> dict[str, Subnet]:
+    """`client`: of EC2. A filter finds those that exist; asked by their ids, one that does not exist is an error."""
+    found = client.describe_subnets(Filters=[{"Name": "subnet-id", "Values": list(ids)}])["Subnets"]
     return {each["SubnetId"]: Subnet(each["VpcId"], each["AvailabilityZone"]) for each in found}
