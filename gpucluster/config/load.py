@@ -43,7 +43,8 @@ def loads(text: str, file: str = "cluster.yaml") -> ClusterConfig:
 
     document = parse(text, file)
     if foreign := recognized(document, cluster=True):
-        raise ConfigError([_whole(file, f"this is {foreign.what}, not a cluster file", foreign.hint)])
+        hint = foreign.hint.replace("FILE", file)
+        raise ConfigError([_whole(file, f"this is {foreign.what}, not a cluster file", hint)])
     if document.data is None:
         empty = _whole(file, "the file is empty", "`gpucluster init` writes a commented one")
         raise ConfigError(document.problems or [empty])
