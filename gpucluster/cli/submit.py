@@ -86,11 +86,10 @@ def command(
     file, given = split(words)
     given |= given_keys(flags)
     if on_sagemaker.is_meant(file, given):
-        alone = {"emit-only": emit_only, "follow": follow, "test-only": test_only}
+        alone = {"emit-only": emit_only, "test-only": test_only}
         of_slurm = tuple(key for key, value in alone.items() if value)
-        return on_sagemaker.run(
-            context, file, given, on_sagemaker.Asked(dry_run, force, clean, instance_type, of_slurm)
-        )
+        asked = on_sagemaker.Asked(dry_run, force, clean, follow, instance_type, of_slurm)
+        return on_sagemaker.run(context, file, given, asked)
     if instance_type:
         raise UsageError("--instance-type: only a job on SageMaker has it", "add --on sagemaker, or use --partition")
     if file and is_pipeline(file):

@@ -306,6 +306,7 @@ class JobSpec(BaseModel):
     account: SlurmName | None = None
     qos: SlurmName | None = None
     mem: Memory | None = None
+    mem_per_gpu: Memory | None = None
     cpus_per_task: Count | None = None
     binding: job_keys.Binding = "numa"
     constraint: SlurmNames | None = None

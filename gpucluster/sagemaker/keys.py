@@ -52,6 +52,7 @@ LEFT_OUT = {
     "requeue": "SageMaker starts only spot jobs again",
     "exclusive": "a training job has its machines to itself",
     "mem": "a training job has its machines to itself",
+    "mem_per_gpu": "a training job has its machines to itself",
     "cpus_per_task": "a training job has its machines to itself",
     "binding": "ranks are not bound there",
     "account": "there is no Slurm",

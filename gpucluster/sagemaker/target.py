@@ -67,17 +67,6 @@ class Target(SageMaker):
         return f"s3://{self.bucket}/gpucluster"
 
 
-def is_target(path: Path) -> bool:
-    """Whether the file looks like one, and not like a cluster file. False if it cannot be read."""
-    from gpucluster.config.parse import parse
-
-    try:
-        data = parse(path.read_text(encoding="utf-8"), str(path)).data
-    except (OSError, UnicodeDecodeError):
-        return False
-    return isinstance(data, dict) and "role_arn" in data and "partitions" not in data
-
-
 def load(path: Path) -> Target:
     """Raises ConfigError with every problem of the file."""
     from gpucluster.config.parse import parse

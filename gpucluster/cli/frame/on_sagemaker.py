@@ -24,6 +24,7 @@ class Asked(NamedTuple):
     dry_run: bool
     force: bool
     clean: bool
+    follow: bool = False
     instance_type: str | None = None
     of_slurm: tuple[str, ...] = ()
     """Those without a meaning on SageMaker."""
@@ -78,7 +79,9 @@ def _submit(connection: Connection, target: Target, job: Prepared, asked: Asked)
     import json
 
     from gpucluster.cli.frame.following import tell
+    from gpucluster.cli.training import following
     from gpucluster.sagemaker import request, submission
+    from gpucluster.sagemaker.following.account import Account
 
     warn(job.checked())
     for read in job.planned.reads:
@@ -95,7 +98,8 @@ def _submit(connection: Connection, target: Target, job: Prepared, asked: Asked)
     tell(f"job {done.job} submitted: {size}")
     link = submission.console(target.region, done.job)
     tell(link)
-    click.echo(json.dumps(line | {"console": link}))
+    account = Account(target, connection.client)
+    following.finish(account, done.job, line | {"console": link}, to_end=asked.follow)
     return 0
 
 

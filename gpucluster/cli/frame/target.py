@@ -18,6 +18,7 @@ from gpucluster.head.arrays import JOB_ID
 
 if TYPE_CHECKING:
     from gpucluster.sagemaker.following.account import Account
+    from gpucluster.sagemaker.found import Found
 
 NAME = re.compile(r"(?=.*[A-Za-z])(?=.*-)[A-Za-z0-9](-*[A-Za-z0-9]){0,62}", re.ASCII)
 """TrainingJobName of botocore's model; those of `submit` end with a time, and so have a hyphen."""
@@ -46,29 +47,40 @@ def sagemaker(context: CliContext, job_id: str | None) -> Account | None:
 
 def account(context: CliContext) -> Account | None:
     """None if the user has no target on SageMaker. Raises ConfigError."""
-    file = _target_file(context)
-    if file is None:
+    where = _found(context)
+    if where is None:
         return None
-    from gpucluster.sagemaker import target
     from gpucluster.sagemaker.following.account import Account
 
-    return Account(target.load(file))
+    return Account(where.target, where.connect().client)
 
 
 def has_cluster(context: CliContext) -> bool:
     """Whether there is a cluster file or a context. Where there is neither a target, the verb says what it lacks."""
     if context.chosen_context():
         return True
-    if context.chosen and _target_file(context) == context.config_path:
+    where = _found(context)
+    if where and where.file == context.config_path:
+        return where.in_cluster_file
+    return context.config_path.exists() or where is None
+
+
+def _found(context: CliContext) -> Found | None:
+    """Does not read a cluster file that does not name SageMaker."""
+    from gpucluster.sagemaker import found
+    from gpucluster.sagemaker.target import FILE
+
+    if not Path(FILE).exists() and not _mentions(context.config_path):
+        return None
+    try:
+        return found.find(context.config_path, chosen=context.chosen)
+    except UsageError:
+        return None
+
+
+def _mentions(file: Path) -> bool:
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
         return False
-    return context.config_path.exists() or _target_file(context) is None
-
-
-def _target_file(context: CliContext) -> Path | None:
-    """The file of -c, if it is no cluster file; else sagemaker.yaml of this folder, if it is there."""
-    from gpucluster.sagemaker import target
-
-    if context.chosen and target.is_target(context.config_path):
-        return context.config_path
-    own = Path(target.FILE)
-    return own if own.exists() else None
+    return "sagemaker" in text or "role_arn" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
@@ -14,7 +14,7 @@ from gpucluster.sagemaker.following.account import Account
 from gpucluster.sagemaker.following.training import OURS, Training, clock
 
 SEARCHED = 300
-"""Jobs of the account: ours are searched among the newest."""
+"""Of our jobs, how many of the newest are searched for those that have not ended."""
 _PAGE = 100
 """The most that ListTrainingJobs answers: botocore's model, MaxResults."""
 _AT_ONCE = 4
@@ -48,15 +48,26 @@ def listed(account: Account, count: int) -> list[Training]:
     for each in islice(_summaries(account), SEARCHED):
         over = each["TrainingJobStatus"] not in ("InProgress", "Stopping")
         (ended if over else live).append(each["TrainingJobName"])
+    return _described(account, [*live, *ended[:count]])
+
+
+def created(account: Account, since_s: float, until_s: float) -> list[Training]:
+    """All that were created in this time, in that order."""
+    times = {"CreationTimeAfter": since_s, "CreationTimeBefore": until_s}
+    return _described(account, [each["TrainingJobName"] for each in _summaries(account, **times)])
+
+
+def _described(account: Account, names: Sequence[str]) -> list[Training]:
+    account.client("sagemaker")  # threads share it
     with ThreadPoolExecutor(_AT_ONCE) as several:
-        found = list(several.map(lambda name: describe(account, name), [*live, *ended[:count]]))
+        found = list(several.map(lambda name: describe(account, name), names))
     return sorted(found, key=lambda each: each.created)
 
 
-def _summaries(account: Account) -> Iterator[dict[str, Any]]:
+def _summaries(account: Account, **times: float) -> Iterator[dict[str, Any]]:
     """Those that `submit` has made, the newest first."""
     asked = {"SortBy": "CreationTime", "SortOrder": "Descending", "MaxResults": _PAGE}
-    for page in islice(account.pages("sagemaker", "list_training_jobs", **asked), SEARCHED // _PAGE):
+    for page in account.pages("sagemaker", "list_training_jobs", **asked, **times):
         for each in page["TrainingJobSummaries"]:
             if OURS.fullmatch(each["TrainingJobName"]):
                 yield each

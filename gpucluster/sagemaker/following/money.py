@@ -24,10 +24,7 @@ class Cost(NamedTuple):
 
 def of(job: Training, region: str, now: float) -> Cost:
     price = prices.of(job.instance_type, region)
-    if job.ended:
-        billed = job.billable_s if job.billable_s is not None else (job.seconds or 0.0)
-    else:
-        billed = job.elapsed(now) or 0.0
+    billed = job.billable_s if job.billable_s is not None else (job.elapsed(now) or 0.0)
     hours = billed * job.instances / 3600
     saved = 0.0
     if price and job.spot and job.training_s and job.billable_s is not None:

@@ -14,6 +14,8 @@ from functools import cached_property
 from typing import Any
 
 from gpucluster.addresses import S3Uri
+from gpucluster.errors import JobFailedError
+from gpucluster.head import slurm
 
 OURS = re.compile(r"(?P<name>[A-Za-z0-9](?:-*[A-Za-z0-9])*)-\d{8}-\d{6}")
 """The names that `submit` gives: docs/design.md."""
@@ -103,14 +105,17 @@ class Training:
         return self._time("CreationTime") or 0.0
 
     @property
-    def seconds(self) -> float | None:
-        """Between the start on its instances and the end; None while it runs, or if it never started."""
-        begun, ended = self._time("TrainingStartTime"), self._time("TrainingEndTime")
-        return ended - begun if begun is not None and ended is not None else None
+    def started(self) -> float | None:
+        """When it got its instances."""
+        return self._time("TrainingStartTime")
+
+    @property
+    def finished(self) -> float | None:
+        return self._time("TrainingEndTime")
 
     def elapsed(self, now: float) -> float | None:
-        begun = self._time("TrainingStartTime")
-        return None if begun is None else (self._time("TrainingEndTime") or now) - begun
+        """Seconds on its instances; None if it has not got them."""
+        return None if self.started is None else (self.finished or now) - self.started
 
     @property
     def instances(self) -> int:
@@ -156,6 +161,24 @@ class Training:
     def steps(self) -> tuple[Step, ...]:
         return tuple(map(_step, self.answer.get("SecondaryStatusTransitions", ())))
 
+    @property
+    def does(self) -> str:
+        return _DOES.get(self.secondary, self.secondary)
+
+    @property
+    def sentence(self) -> str:
+        """How it ended."""
+        reason = self.doing(0)
+        if self.secondary in TIMEOUTS:
+            return f"job {self.name} {reason}"
+        said = f"job {self.name} {slurm.job_state(self.state).meaning}"
+        return f"{said}: {reason}" if reason else said
+
+    def check(self) -> None:
+        """Raises JobFailedError unless it has completed."""
+        if self.status != "Completed":
+            raise JobFailedError(self.sentence, f"`gpucluster why {self.name}` says what is known of it")
+
     def doing(self, now: float) -> str:
         """What it does, with the seconds since it began; why it ended early; empty if it has completed."""
         if self.secondary == "MaxRuntimeExceeded":
@@ -165,10 +188,17 @@ class Training:
             return f"waited and ran for {limit} s, its max_wait"
         if self.ended:
             return next(iter(self.failure.splitlines()), "")
+        return f"{self.does}, {self.lasts(now):.0f} s" if self.steps else self.does
+
+    def lasts(self, now: float) -> float:
+        """For how many seconds it has had its state; 0 if it has ended."""
         same = [*_last_alike(self.steps)]
-        if not same:
-            return _DOES.get(self.secondary, self.secondary)
-        return Step(self.secondary or same[-1].status, same[0].begun, None, "").words(now)
+        return max(0.0, now - same[0].begun) if same and not self.ended else 0.0
+
+    @property
+    def message(self) -> str:
+        """SageMaker's own words for what it does."""
+        return self.steps[-1].message if self.steps else ""
 
     def _time(self, member: str) -> float | None:
         found = self.answer.get(member)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from copy import deepcopy
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,12 @@ instance_type: ml.p3.2xlarge
 """
 
 
+@cache
+def _session() -> boto3.Session:
+    """botocore reads its model of SageMaker, which is large, once for each session."""
+    return boto3.Session("x", "x", region_name="us-east-1")
+
+
 class Refusal(Exception):
     """AWS's answer, if it is an error: code and message."""
 
@@ -42,9 +49,7 @@ class Played(Account):
         self._asked = threading.local()
 
     def _client(self, service: str) -> Any:
-        keys = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
-        config = Config(retries={"total_max_attempts": 1})
-        made = boto3.Session(region_name="us-east-1", **keys).client(service, config=config)
+        made = _session().client(service, config=Config(retries={"total_max_attempts": 1}))
         made.meta.events.register_first("provide-client-params", self._keep)
         made.meta.events.register_first("before-call", self._answer)
         return made

@@ -5,40 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from played import TARGET
 
-from gpucluster.cli import main
 from gpucluster.cli.frame import target
-from gpucluster.errors import NotDeployedError
+from gpucluster.head.arrays import JOB_ID
 
-CLUSTER = "name: c\nregion: us-east-1\npartitions: [{name: train, instance_types: [g5.12xlarge], max_nodes: 4}]\n"
 STARTING = "digits-20230405-152957"
-
-
-@pytest.fixture
-def call(account, tmp_path, monkeypatch, capsys):
-    """call(*words): exit code, stdout and stderr, in a folder with sagemaker.yaml and no cluster.yaml."""
-    (tmp_path / "sagemaker.yaml").write_text(TARGET)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gpucluster.sagemaker.following.account.Account", lambda found: account)
-
-    def run(*words):
-        code = main(words)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
-
-
-@pytest.fixture
-def cluster(tmp_path, monkeypatch):
-    """A cluster.yaml whose cluster does not exist."""
-    (tmp_path / "cluster.yaml").write_text(CLUSTER)
-
-    def away(*_):
-        raise NotDeployedError("the cluster c in us-east-1 does not exist")
-
-    monkeypatch.setattr("gpucluster.cluster.aws.Aws.door", away)
 
 
 def test_jobs_without_a_cluster(call, has, record):
@@ -79,4 +50,74 @@ def test_a_list_of_both(call, has, record, cluster, monkeypatch):
     ("name", "valid"), [("12", True), ("12_3", True), (STARTING, True), ("abc", False), ("7x", False)]
 )
 def test_names_of_jobs(name, valid):
-    assert bool(target.JOB_ID.fullmatch(name) or target.NAME.fullmatch(name)) is valid
+    assert bool(JOB_ID.fullmatch(name) or target.NAME.fullmatch(name)) is valid
+
+
+def test_cancel(call, account, has, record):
+    has(record("starting"), record("completed"))
+    account.answers["StopTrainingJob"] = lambda asked: {}
+    code, out, err = call("cancel", STARTING, "digits-20220216-171413")
+    assert code == 0
+    assert json.loads(out) == {"cancelled": [STARTING]}
+    assert err.splitlines() == [
+        f"job {STARTING} is being stopped: its ranks have 120 s, then it is killed",
+        "job digits-20220216-171413 has already ended",
+    ]
+
+
+def test_none_is_stopped_if_one_is_unknown(call, has, record):
+    has(record("starting"))
+    code, out, err = call("cancel", STARTING, "digits-20230405-000000")
+    assert (code, json.loads(out)) == (2, {"cancelled": []})
+    assert err.startswith("error: SageMaker has no training job digits-20230405-000000 in us-east-1")
+
+
+def test_a_training_job_without_a_target(call, tmp_path):
+    (tmp_path / "sagemaker.yaml").unlink()
+    code, _, err = call("logs", STARTING)
+    assert code == 2
+    assert f"{STARTING} is the name of a training job on SageMaker, and no sagemaker.yaml is here" in err
+
+
+def test_logs_of_the_newest_job(call, account, has, record):
+    has(record("starting"), record("completed"))
+    account.answers["DescribeLogStreams"] = lambda asked: {"logStreams": []}
+    assert call("logs") == (0, "", f"job {STARTING} starts its instances: no line yet\n")
+
+
+def test_a_followed_job_that_fails(call, account, has, record, monkeypatch):
+    monkeypatch.setattr("gpucluster.sagemaker.following.logs.POLL_S", 0)
+    monkeypatch.setattr("gpucluster.sagemaker.following.logs.JITTER_S", 0)
+    failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", "FailureReason": "AlgorithmError: no data"}
+    has(record("completed", **failed))
+    account.answers["DescribeLogStreams"] = lambda asked: {"logStreams": []}
+    code, _, err = call("logs", "-f", "digits-20220216-171413")
+    assert code == 4
+    assert "error: job digits-20220216-171413 failed: AlgorithmError: no data" in err
+
+
+def test_submit_follows_the_job(call, account, has, record, monkeypatch, tmp_path):
+    def create(asked):
+        has(record("completed", TrainingJobName=asked["TrainingJobName"]))
+        return {"TrainingJobArn": "arn:aws:sagemaker:us-east-1:123456789012:training-job/x"}
+
+    def events(asked):
+        line = {"timestamp": 1, "message": "[0 algo-1] done"}
+        return {"events": [] if "nextToken" in asked else [line], "nextForwardToken": "f/1"}
+
+    has()
+    account.answers |= {"PutObject": lambda asked: {}, "CreateTrainingJob": create, "GetLogEvents": events}
+    account.answers["DescribeLogStreams"] = lambda asked: {
+        "logStreams": [{"logStreamName": f"{asked['logStreamNamePrefix']}algo-1-1645031627"}]
+    }
+    monkeypatch.setattr("gpucluster.sagemaker.found.Found.connect", lambda found: account)
+    monkeypatch.setattr("gpucluster.sagemaker.following.logs.POLL_S", 0)
+    monkeypatch.setattr("gpucluster.sagemaker.following.logs.JITTER_S", 0)
+    (tmp_path / "train.py").write_text("print()\n")
+    words = ("--name", "digits", "--launcher", "torchrun", "--framework", "torch", "--", "python", "train.py")
+    code, out, err = call("submit", "--on", "sagemaker", "--follow", *words)
+    assert code == 0, err
+    line, last = out.splitlines()
+    assert line == "[0 algo-1] done"
+    assert json.loads(last).items() >= {"state": "COMPLETED", "reason": ""}.items()
+    assert json.loads(last)["job_id"].startswith("digits-20")
