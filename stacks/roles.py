@@ -14,7 +14,7 @@ from gpucluster.render import NODES_BUNDLE
 from stacks.arns import arn, place
 from stacks.encryption import grant_key_of_bundles
 from stacks.network import Network
-from stacks.partitions import Partition
+from stacks.partitions import LAUNCHED, Partition
 
 READ_BY_NODES = (NODES_BUNDLE, "head", "jobs")
 """The cluster's parameters that compute nodes need, beside those of its file systems. The others are for the head node.
@@ -113,7 +113,7 @@ def _grant_launch(role: iam.Role, *, cluster: str, network: Network, partitions:
     """
     ours = {"StringEquals": {"aws:ResourceTag/gpucluster:cluster": cluster}}
     allow(role, ["ec2:RunInstances"], [_ec2(role, "launch-template/*"), _ec2(role, "placement-group/*")], ours)
-    instances, *others = made = [_ec2(role, f"{kind}/*") for kind in ("instance", "volume", "network-interface")]
+    instances, *others = made = [_ec2(role, f"{kind}/*") for kind in LAUNCHED]
     as_they_stand = {"Bool": {"ec2:IsLaunchTemplateResource": "true"}}
     types = sorted({name for partition in partitions for name in partition.templates})
     of_our_types = {"StringEqualsIfExists": {"ec2:InstanceType": types, "ec2:MetadataHttpTokens": "required"}}
@@ -123,7 +123,7 @@ def _grant_launch(role: iam.Role, *, cluster: str, network: Network, partitions:
     for start in range(0, len(used), RESOURCES_PER_STATEMENT):
         allow(role, ["ec2:RunInstances"], used[start : start + RESOURCES_PER_STATEMENT], as_they_stand)
     at_launch = {"ec2:CreateAction": "RunInstances", "aws:RequestTag/gpucluster:cluster": cluster}
-    allow(role, ["ec2:CreateTags"], made[:2], {"StringEquals": at_launch})
+    allow(role, ["ec2:CreateTags"], made, {"StringEquals": at_launch})
     if any(partition.purchase.kind == "spot" for partition in partitions):
         _grant_first_spot_launch(role)
 

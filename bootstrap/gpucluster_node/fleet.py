@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ class Fleet:
     """What the nodes may cost in a month; None: launches do not stop."""
     stops_nodes: bool = False
     """Whether running nodes end too when they have cost that."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """The user's own, for what the head node creates."""
 
     def partition_of(self, node: str) -> Partition | None:
         """None for a name that is not (or no longer) a node of this cluster."""

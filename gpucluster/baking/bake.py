@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from gpucluster.baking.pins import Baking
@@ -49,15 +50,23 @@ def _fits(got: tuple[str, ...], baking: Baking) -> bool:
     return got == wanted if baking.parts else got[:2] == wanted[:2]
 
 
-def build(deployment: Deployment, baking: Baking, inherited: Mapping[str, str], *, tell: Callable[[str], None]) -> str:
-    """The new AMI's id. Raises DeployError if a step fails, CloudError if EC2 cannot make the image."""
+def build(
+    deployment: Deployment,
+    baking: Baking,
+    inherited: Mapping[str, str],
+    *,
+    tags: Mapping[str, str],
+    tell: Callable[[str], None],
+) -> str:
+    """The new AMI's id. `tags`: the user's own. Raises DeployError if a step fails, CloudError if EC2 cannot make the
+    image."""
     with deployment.turn("image build"), _deployed(deployment, inherited):
         instance_id = deployment.outputs()["InstanceId"]
         ec2 = deployment.clients.ec2
         tell(f"stopping {instance_id}")
         ec2.stop_instances(InstanceIds=[instance_id])
         instance_states.wait(ec2, [instance_id], "stopped")
-        image_id = create(ec2, instance_id, baking)
+        image_id = create(ec2, instance_id, baking, tags)
         tell(f"creating {image_id} from its disk")
         wait_for(ec2, image_id)
     return image_id
@@ -74,8 +83,9 @@ def _deployed(deployment: Deployment, inherited: Mapping[str, str]) -> Iterator[
         deployment.down(inherited)
 
 
-def create(ec2: Any, instance_id: str, baking: Baking) -> str:
-    own = [{"Key": key, "Value": value} for key, value in zip(_TAGS, _values(baking), strict=True)]
+def create(ec2: Any, instance_id: str, baking: Baking, tags: Mapping[str, str] = MappingProxyType({})) -> str:
+    every = {**tags, **dict(zip(_TAGS, _values(baking), strict=True))}
+    own = [{"Key": key, "Value": value} for key, value in every.items()]
     made = ec2.create_image(
         InstanceId=instance_id,
         Name=f"gpucluster-{baking.recipe}-{baking.base}-{baking.parts}",

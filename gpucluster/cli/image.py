@@ -180,7 +180,7 @@ def _found_or_built(
     there = bake.find(ec2, baking if any_type else here)
     if there is None:
         deployment = _deployment(context, config, image, machine)
-        return bake.build(deployment, here, os.environ, tell=tell), True
+        return bake.build(deployment, here, os.environ, tags=config.tags, tell=tell), True
     tell(f"{there['ImageId']} already has these steps and this base image")
     bake.wait_for(ec2, there["ImageId"])
     return str(there["ImageId"]), False

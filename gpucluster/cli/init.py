@@ -77,6 +77,7 @@ Examples:
   gpucluster init                          # cluster.yaml in the current folder
   gpucluster init --example g5-spot
   gpucluster init --template fsdp work     # work/job.yaml, work/train.py and more
+  gpucluster init --from pcluster.yaml     # cluster.yaml, converted from ParallelCluster 3
 """
 
 
@@ -102,12 +103,26 @@ Examples:
     shell_complete=lambda ctx, parameter, incomplete: _completions(examples(), incomplete),
     help="Start from an example such as p5-capacity-block or g5-spot. --list shows the names.",
 )
+@click.option(
+    "--from",
+    "source",
+    metavar="FILE",
+    type=click.Path(allow_dash=True),
+    help="Convert a configuration file of AWS ParallelCluster 3; - is stdin. docs/existing-slurm.md lists its keys.",
+)
 @click.argument(
     "file",
     required=False,
 )
 @click.pass_obj
-def command(context: CliContext, listed: bool, file: str | None, text: str | None, template: Template | None) -> None:
+def command(
+    context: CliContext,
+    listed: bool,
+    file: str | None,
+    text: str | None,
+    template: Template | None,
+    source: str | None,
+) -> None:
     """Write a commented cluster file to FILE, to that of -c, or to cluster.yaml. Files that exist are not overwritten.
 
     With --template, FILE is a new folder. Its default is the template's name. The last line on stdout is the path.
@@ -117,6 +132,8 @@ def command(context: CliContext, listed: bool, file: str | None, text: str | Non
             raise click.UsageError(f"--list takes no FILE, got {file}")
         click.echo("\n".join(columns([*_rows()])))
         return
+    if source and (text or template):
+        raise click.UsageError("--from converts a file, so it takes neither --example nor --template")
     if template:
         folder = Path(file or template.folder.name)
         own = {NAME: STARTER, **template.texts()} | ({NAME: text} if text else {})
@@ -130,16 +147,37 @@ def command(context: CliContext, listed: bool, file: str | None, text: str | Non
     path = Path(file) if file else context.config_path if context.chosen else Path(NAME)
     if path.is_dir() or (file or "").endswith("/"):
         raise UsageError(f"{path} is a folder", f"name the file: gpucluster init {path / NAME}")
+    if source:
+        _convert(source, path)
+        return
     _write({path: text or STARTER}, "name another: gpucluster init my-cluster.yaml")
     click.echo("next: gpucluster plan, then gpucluster up on AWS, or gpucluster up --local on this machine", err=True)
     click.echo(str(path))
 
 
-def _write(texts: dict[Path, str], other: str) -> None:
-    """Writes all files, or none if one of them exists. `other`: the hint for that case."""
-    for path in texts:
+def _convert(source: str, path: Path) -> None:
+    from gpucluster.cli.frame.converting import converted
+
+    _check_free([path], f"name another: gpucluster init --from {source} my-cluster.yaml")
+    made = converted(source)
+    _write({path: made.text}, f"name another: gpucluster init --from {source} my-cluster.yaml")
+    click.echo(f"keys of {source}: {made.summary()}", err=True)
+    for each in made.look:
+        click.echo(f"check: {each}", err=True)
+    after = f"gpucluster -c {path} plan" if made.complete else f"edit {path}, then gpucluster validate {path}"
+    click.echo(f"next: {after}", err=True)
+    click.echo(str(path))
+
+
+def _check_free(paths: Iterable[Path], other: str) -> None:
+    for path in paths:
         if os.path.lexists(path):
             raise UsageError(f"{path} already exists", other)
+
+
+def _write(texts: dict[Path, str], other: str) -> None:
+    """Writes all files, or none if one of them exists. `other`: the hint for that case."""
+    _check_free(texts, other)
     for path, text in texts.items():
         try:
             if len(texts) > 1:

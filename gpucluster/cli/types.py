@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from functools import cache
 from typing import Any
 
 import click
@@ -20,7 +22,8 @@ HEADING = ["type", "vCPUs", "GiB", "GPUs", "vCPUs/GPU", "GPU GiB", "EFA", "NVMe 
 
 EXAMPLES = """\b
 Examples:
-  gpucluster types                             # all
+  gpucluster types                             # those with GPUs
+  gpucluster types hpc6a c7i --region us-east-2    # families without
   gpucluster types p5 g6e.xlarge               # a family and a type
   gpucluster types --gpus 8 --efa --region eu-west-1
 """
@@ -28,7 +31,8 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.argument("names", nargs=-1, metavar="[TYPE|FAMILY]...")
-@click.option("--gpus", type=click.IntRange(min=0), metavar="N", help="Show only types with N GPUs.")
+@click.option("--all", "with_cpus", is_flag=True, help="Show also the types without GPUs.")
+@click.option("--gpus", type=click.IntRange(min=0), metavar="N", help="Show only types with N GPUs; 0: those without.")
 @click.option(
     "--efa", is_flag=True, help="Show only types with EFA, AWS's network adapter for training on several nodes."
 )
@@ -41,16 +45,24 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 @click.pass_obj
 def command(
-    context: CliContext, names: tuple[str, ...], gpus: int | None, efa: bool, region: str | None, as_json: bool
+    context: CliContext,
+    names: tuple[str, ...],
+    with_cpus: bool,
+    gpus: int | None,
+    efa: bool,
+    region: str | None,
+    as_json: bool,
 ) -> int:
     """List the instance types that a cluster can have, with their hardware and their on-demand price in USD per hour.
+
+    Without names it lists the types with GPUs; --all, --gpus 0 and names list others too.
 
     With names it also says how many images a type's vCPUs decode, and its GPUs train on, where that is known.
 
     GPU GiB is the memory of one GPU, EFA the number of network interfaces with EFA, NVMe GB the size of the local
     disks.
     """
-    found = _chosen(names, gpus, efa)
+    found = _chosen(names, gpus, efa, with_cpus)
     zones = _zones(region, [each.name for each in found]) if region else None
     if as_json:
         click.echo(json.dumps(_json(found, zones, region or prices.REFERENCE)))
@@ -63,6 +75,9 @@ def command(
     for each in found if names else ():
         if said := training_speed.sentence(each):
             click.echo(said, err=True)
+    if not names and not with_cpus and gpus is None:
+        others = sum(not each.gpus for each in INSTANCE_TYPES.values())
+        click.echo(f"{others} types without GPUs: `gpucluster types --all`, or name a family, such as c7i", err=True)
     click.echo(f"prices: {_prices(found, region or prices.REFERENCE)}; -: not known", err=True)
     return 0
 
@@ -79,30 +94,40 @@ def _prices(found: list[InstanceType], region: str) -> str:
     )
 
 
-def _chosen(names: tuple[str, ...], gpus: int | None, efa: bool) -> list[InstanceType]:
+def _chosen(names: tuple[str, ...], gpus: int | None, efa: bool, with_cpus: bool) -> list[InstanceType]:
     """Raises UsageError for a name that is neither a type nor a family."""
     families = sorted({name.partition(".")[0] for name in INSTANCE_TYPES})
     for name in names:
         if name not in INSTANCE_TYPES and name not in families:
             if why := not_supported(name):
                 raise UsageError(f"{name}: GpuCluster does not support this instance type or family", why)
-            hint = did_you_mean(name, [*families, *INSTANCE_TYPES], "`gpucluster types` lists all")
+            hint = did_you_mean(name, [*families, *INSTANCE_TYPES], "`gpucluster types --all` lists all")
             raise UsageError(f"{name!r} is not a known instance type or family", hint)
     return [
         each
         for each in sorted(INSTANCE_TYPES.values(), key=_newest_first)
         if (not names or each.name in names or each.name.partition(".")[0] in names)
-        and (gpus is None or each.gpus == gpus)
+        and (names or with_cpus or each.gpus if gpus is None else each.gpus == gpus)
         and (each.efa_interfaces or not efa)
     ]
 
 
 def _newest_first(each: InstanceType) -> tuple[int, int]:
     """The table has the families of a kind (P, G) one after another, the oldest first."""
-    families = list(dict.fromkeys(name.partition(".")[0] for name in INSTANCE_TYPES))
-    kinds = list(dict.fromkeys(family[0] for family in families))
+    kinds, families = _order()
     family = each.name.partition(".")[0]
-    return kinds.index(family[0]), -families.index(family)
+    return kinds[_kind(family)], -families[family]
+
+
+@cache
+def _order() -> tuple[dict[str, int], dict[str, int]]:
+    families = dict.fromkeys(name.partition(".")[0] for name in INSTANCE_TYPES)
+    kinds = dict.fromkeys(map(_kind, families))
+    return {each: place for place, each in enumerate(kinds)}, {each: place for place, each in enumerate(families)}
+
+
+def _kind(family: str) -> str:
+    return family[0] if family.startswith("g") else re.split(r"[-\d]", family)[0]
 
 
 def _zones(region: str, names: list[str]) -> dict[str, list[str]]:

@@ -24,14 +24,13 @@ from gpucluster.meant import did_you_mean
     source="error InvalidParameterValue of EC2 RunInstances: the following supplied instance types do not exist",
 )
 def _known_instance_type(value: str) -> str:
-    """An instance type is in GpuCluster's table, which has its GPUs and EFA interfaces."""
+    """An instance type is in GpuCluster's table of EC2's x86-64 types, which has its GPUs and EFA interfaces."""
     if value not in INSTANCE_TYPES:
         if why := not_supported(value):
             raise refuse(f"{value!r} is an instance type that GpuCluster does not support", why)
-        families = " ".join(dict.fromkeys(name.partition(".")[0] for name in INSTANCE_TYPES))
         raise refuse(
             f"{value!r} is not a known instance type",
-            did_you_mean(value, INSTANCE_TYPES, f"known families: {families}") or "",
+            did_you_mean(value, INSTANCE_TYPES, "`gpucluster types` lists those with GPUs, `types --all` all") or "",
         )
     return value
 
@@ -102,6 +101,8 @@ _SYSTEM_DIRECTORIES = (
     "var",
 )
 
+_OF_IMAGES = ("amazon", "aws", "beegfs", "dlami", "gpucluster", "nvidia", "pytorch", "slurm")
+"""Folders below /opt that images and boot steps fill."""
 
 MOUNT_CHARACTERS = 100
 
@@ -135,11 +136,18 @@ def _mount_length(value: str) -> str:
 @field("mount-not-of-system", section="Mounts", source="man hier.7; man mount.8: what was there is hidden")
 def _own_directory(value: str) -> str:
     """mount is not in a directory of the system, such as /etc or /usr."""
-    if value.split("/")[1] in _SYSTEM_DIRECTORIES:
+    if _path_is_of_system(value.split("/")[1:]):
         raise refuse(
             f"{value} would hide a directory of the system", "choose a path of your own, such as /fsx or /shared"
         )
     return value
+
+
+def _path_is_of_system(parts: list[str]) -> bool:
+    """A folder of one's own below /opt hides nothing: https://refspecs.linuxfoundation.org/FHS_3.0/fhs/ch03s13.html."""
+    if parts[0] == "opt" and len(parts) > 1:
+        return parts[1] in _OF_IMAGES
+    return parts[0] in _SYSTEM_DIRECTORIES
 
 
 NAMES, NETWORK, PLACEMENT, SECURITY = "Names", "Network", "Placement groups", "Security"
@@ -293,6 +301,18 @@ SnapshotId = Annotated[
         r"snap-([0-9a-f]{8}|[0-9a-f]{17})",
         "an EBS snapshot's id (snap-…)",
         EC2_IDS,
+    ),
+]
+FileSystemId = Annotated[
+    str,
+    form(
+        "file-system-id-form",
+        "Mounts",
+        "file_system_id",
+        r"fs-[0-9a-f]{8,40}",
+        "the id of a file system on FSx or EFS (fs-…)",
+        "https://docs.aws.amazon.com/efs/latest/ug/API_DescribeFileSystems.html: FileSystemId; "
+        "https://docs.aws.amazon.com/fsx/latest/APIReference/API_FileSystem.html: FileSystemId",
     ),
 ]
 VpcId = Annotated[

@@ -8,7 +8,14 @@ from typing import NamedTuple
 from gpucluster.config.document import Document
 
 INIT = "`gpucluster init` writes a commented cluster.yaml"
-_PARALLELCLUSTER = f"docs/existing-slurm.md maps its keys to those of cluster.yaml; {INIT}"
+PARALLELCLUSTER, PARALLELCLUSTER_2 = (
+    "a configuration of AWS ParallelCluster",
+    "a configuration of AWS ParallelCluster 2",
+)
+_CONVERT = (
+    "`gpucluster init --from FILE` converts it to a cluster.yaml; docs/existing-slurm.md says what becomes of each key"
+)
+_CONVERT_2 = "`pcluster3-config-converter` makes one of version 3 of it, which `gpucluster init --from FILE` converts"
 JOB = "a job is `command: [python, train.py]` and more, see docs/jobs.md"
 
 
@@ -24,8 +31,8 @@ class Foreign(NamedTuple):
 # https://docs.ray.io/en/latest/cluster/vms/references/ray-cluster-configuration.html,
 # https://docs.skypilot.co/en/latest/reference/yaml-spec.html, https://dstack.ai/docs/reference/dstack.yml/task/.
 _BY_KEYS = (
-    (Foreign("a configuration of AWS ParallelCluster", _PARALLELCLUSTER), {"HeadNode"}),
-    (Foreign("a configuration of AWS ParallelCluster", _PARALLELCLUSTER), {"Scheduling"}),
+    (Foreign(PARALLELCLUSTER, _CONVERT), {"HeadNode"}),
+    (Foreign(PARALLELCLUSTER, _CONVERT), {"Scheduling"}),
     (Foreign("a Kubernetes manifest", INIT), {"apiVersion", "kind"}),
     (Foreign("a CloudFormation template", INIT), {"AWSTemplateFormatVersion"}),
     (Foreign("a CloudFormation template", INIT), {"Resources"}),
@@ -71,5 +78,5 @@ def _by_text(lines: tuple[str, ...]) -> Foreign | None:
     if not section:
         return None
     if section[1] in _VERSION_2:
-        return Foreign("a configuration of AWS ParallelCluster 2", _PARALLELCLUSTER)
+        return Foreign(PARALLELCLUSTER_2, _CONVERT_2)
     return Foreign("an INI or TOML file", f"write YAML; {INIT}")

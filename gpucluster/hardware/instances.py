@@ -1,202 +1,20 @@
-"""A table of the instance types' hardware, and their network interfaces.
+"""A table of the instance types' hardware, and their network interfaces: instances.csv.
 
-Sources. GPUs, memory, EFA interfaces, network cards and NVMe: EC2's DescribeInstanceTypes, read through the catalogue
-that moto 5.2.5 ships (a test compares them). P3, which that catalogue no longer has: its cards from Karpenter's list of
-VPC limits, the rest from AWS's P3 page. AWS is withdrawing P3: ask DescribeInstanceTypeOfferings before relying on it.
-Prices are in prices.csv. unsupported.py knows EC2's other types.
+tools/instance_types.py writes it from EC2's DescribeInstanceTypes, in the copy that moto 5.2.5 ships (of 2026; P3,
+which AWS is withdrawing, from its page): every x86-64 type with 4 GiB of memory or more, those with GPUs if
+software.py has their drivers. Prices are in prices.csv; unsupported.py knows EC2's other types.
 
-To add a type, add a line here and one in prices.csv. Units are those of the API: memory in GiB, rounded down, GPU
-memory in MiB, NVMe in GB (10^9 bytes).
-`cards` is "network cards x interfaces that each can hold". `model` is the GPU as Slurm's GRES names it.
+Units are those of the API: memory in GiB, rounded down, GPU memory in MiB, NVMe in GB (10^9 bytes). `model` is the GPU
+as Slurm's GRES names it, `cards` "network cards x interfaces that each can hold", `threads` is DefaultThreadsPerCore,
+`one_thread` says whether an instance can have one thread a core: ValidThreadsPerCore.
 """
 
+import csv
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple
-
-_TABLE = """
-type              vcpus  memory_gib  gpus  model  gpu_mib  efa  cards  nvme_gb
-p3.2xlarge            8          61     1  v100     16384    0    1x4        0
-p3.8xlarge           32         244     4  v100     16384    0    1x8        0
-p3.16xlarge          64         488     8  v100     16384    0    1x8        0
-p3dn.24xlarge        96         768     8  v100     32768    1   1x15     1800
-p4d.24xlarge         96        1152     8  a100     40960    4   4x15     8000
-p4de.24xlarge        96        1152     8  a100     81920    4   4x15     8000
-p5.4xlarge           16         256     1  h100     81920    1    1x4     3800
-p5.48xlarge         192        2048     8  h100     81920   32   32x2    30400
-p5e.48xlarge        192        2048     8  h200    144384   32   32x2    30400
-p5en.48xlarge       192        2048     8  h200    144384   16   16x4    30400
-p6-b200.48xlarge    192        2048     8  b200    183359    8    8x4    30400
-p6-b300.48xlarge    192        4096     8  b300    275040   16   17x4    30400
-g4dn.xlarge           4          16     1  t4       16384    0    1x3      125
-g4dn.2xlarge          8          32     1  t4       16384    0    1x3      225
-g4dn.4xlarge         16          64     1  t4       16384    0    1x3      225
-g4dn.8xlarge         32         128     1  t4       16384    1    1x4      900
-g4dn.12xlarge        48         192     4  t4       16384    1    1x8      900
-g4dn.16xlarge        64         256     1  t4       16384    1    1x4      900
-g4dn.metal           96         384     8  t4       16384    1   1x15     1800
-g5.xlarge             4          16     1  a10g     22888    0    1x4      250
-g5.2xlarge            8          32     1  a10g     22888    0    1x4      450
-g5.4xlarge           16          64     1  a10g     22888    0    1x8      600
-g5.8xlarge           32         128     1  a10g     22888    1    1x8      900
-g5.12xlarge          48         192     4  a10g     22888    1   1x15     3800
-g5.16xlarge          64         256     1  a10g     22888    1    1x8     1900
-g5.24xlarge          96         384     4  a10g     22888    1   1x15     3800
-g5.48xlarge         192         768     8  a10g     22888    1    1x7     7600
-g6.xlarge             4          16     1  l4       22888    0    1x4      250
-g6.2xlarge            8          32     1  l4       22888    0    1x4      450
-g6.4xlarge           16          64     1  l4       22888    0    1x8      600
-g6.8xlarge           32         128     1  l4       22888    1    1x8      900
-g6.12xlarge          48         192     4  l4       22888    1    1x8     3760
-g6.16xlarge          64         256     1  l4       22888    1   1x15     1880
-g6.24xlarge          96         384     4  l4       22888    1   1x15     3760
-g6.48xlarge         192         768     8  l4       22888    1   1x15     7520
-gr6.4xlarge          16         128     1  l4       22888    0    1x8      600
-gr6.8xlarge          32         256     1  l4       22888    1    1x8      900
-g6e.xlarge            4          32     1  l40s     45776    0    1x4      250
-g6e.2xlarge           8          64     1  l40s     45776    0    1x4      450
-g6e.4xlarge          16         128     1  l40s     45776    0    1x8      600
-g6e.8xlarge          32         256     1  l40s     45776    1    1x8      900
-g6e.12xlarge         48         384     4  l40s     45776    1   1x10     3800
-g6e.16xlarge         64         512     1  l40s     45776    1   1x15     1900
-g6e.24xlarge         96         768     4  l40s     45776    2   2x10     3800
-g6e.48xlarge        192        1536     8  l40s     45776    4   4x10     7600
-m4.large              2           8     0  -            0    0    1x2        0
-m4.xlarge             4          16     0  -            0    0    1x4        0
-m4.2xlarge            8          32     0  -            0    0    1x4        0
-m4.4xlarge           16          64     0  -            0    0    1x8        0
-m4.10xlarge          40         160     0  -            0    0    1x8        0
-m4.16xlarge          64         256     0  -            0    0    1x8        0
-m5.large              2           8     0  -            0    0    1x3        0
-m5.xlarge             4          16     0  -            0    0    1x4        0
-m5.2xlarge            8          32     0  -            0    0    1x4        0
-m5.4xlarge           16          64     0  -            0    0    1x8        0
-m5.8xlarge           32         128     0  -            0    0    1x8        0
-m5.12xlarge          48         192     0  -            0    0    1x8        0
-m5.16xlarge          64         256     0  -            0    0   1x15        0
-m5.24xlarge          96         384     0  -            0    0   1x15        0
-m5.metal             96         384     0  -            0    0   1x15        0
-m6i.large             2           8     0  -            0    0    1x3        0
-m6i.xlarge            4          16     0  -            0    0    1x4        0
-m6i.2xlarge           8          32     0  -            0    0    1x4        0
-m6i.4xlarge          16          64     0  -            0    0    1x8        0
-m6i.8xlarge          32         128     0  -            0    0    1x8        0
-m6i.12xlarge         48         192     0  -            0    0    1x8        0
-m6i.16xlarge         64         256     0  -            0    0   1x15        0
-m6i.24xlarge         96         384     0  -            0    0   1x15        0
-m6i.32xlarge        128         512     0  -            0    1   1x15        0
-m6i.metal           128         512     0  -            0    1   1x15        0
-m7i.large             2           8     0  -            0    0    1x3        0
-m7i.xlarge            4          16     0  -            0    0    1x4        0
-m7i.2xlarge           8          32     0  -            0    0    1x4        0
-m7i.4xlarge          16          64     0  -            0    0    1x8        0
-m7i.8xlarge          32         128     0  -            0    0    1x8        0
-m7i.12xlarge         48         192     0  -            0    0    1x8        0
-m7i.16xlarge         64         256     0  -            0    0   1x15        0
-m7i.24xlarge         96         384     0  -            0    0   1x15        0
-m7i.metal-24xl       96         384     0  -            0    0   1x15        0
-m7i.48xlarge        192         768     0  -            0    1   1x15        0
-m7i.metal-48xl      192         768     0  -            0    1   1x15        0
-r5.large              2          16     0  -            0    0    1x3        0
-r5.xlarge             4          32     0  -            0    0    1x4        0
-r5.2xlarge            8          64     0  -            0    0    1x4        0
-r5.4xlarge           16         128     0  -            0    0    1x8        0
-r5.8xlarge           32         256     0  -            0    0    1x8        0
-r5.12xlarge          48         384     0  -            0    0    1x8        0
-r5.16xlarge          64         512     0  -            0    0   1x15        0
-r5.24xlarge          96         768     0  -            0    0   1x15        0
-r5.metal             96         768     0  -            0    0   1x15        0
-r6i.large             2          16     0  -            0    0    1x3        0
-r6i.xlarge            4          32     0  -            0    0    1x4        0
-r6i.2xlarge           8          64     0  -            0    0    1x4        0
-r6i.4xlarge          16         128     0  -            0    0    1x8        0
-r6i.8xlarge          32         256     0  -            0    0    1x8        0
-r6i.12xlarge         48         384     0  -            0    0    1x8        0
-r6i.16xlarge         64         512     0  -            0    0   1x15        0
-r6i.24xlarge         96         768     0  -            0    0   1x15        0
-r6i.32xlarge        128        1024     0  -            0    1   1x15        0
-r6i.metal           128        1024     0  -            0    1   1x15        0
-c5.large              2           4     0  -            0    0    1x3        0
-c5.xlarge             4           8     0  -            0    0    1x4        0
-c5.2xlarge            8          16     0  -            0    0    1x4        0
-c5.4xlarge           16          32     0  -            0    0    1x8        0
-c5.9xlarge           36          72     0  -            0    0    1x8        0
-c5.12xlarge          48          96     0  -            0    0    1x8        0
-c5.18xlarge          72         144     0  -            0    0   1x15        0
-c5.24xlarge          96         192     0  -            0    0   1x15        0
-c5.metal             96         192     0  -            0    0   1x15        0
-c5a.large             2           4     0  -            0    0    1x3        0
-c5a.xlarge            4           8     0  -            0    0    1x4        0
-c5a.2xlarge           8          16     0  -            0    0    1x4        0
-c5a.4xlarge          16          32     0  -            0    0    1x8        0
-c5a.8xlarge          32          64     0  -            0    0    1x8        0
-c5a.12xlarge         48          96     0  -            0    0    1x8        0
-c5a.16xlarge         64         128     0  -            0    0   1x15        0
-c5a.24xlarge         96         192     0  -            0    0   1x15        0
-c5n.large             2           5     0  -            0    0    1x3        0
-c5n.xlarge            4          10     0  -            0    0    1x4        0
-c5n.2xlarge           8          21     0  -            0    0    1x4        0
-c5n.4xlarge          16          42     0  -            0    0    1x8        0
-c5n.9xlarge          36          96     0  -            0    1    1x8        0
-c5n.18xlarge         72         192     0  -            0    1   1x15        0
-c5n.metal            72         192     0  -            0    1   1x15        0
-c6i.large             2           4     0  -            0    0    1x3        0
-c6i.xlarge            4           8     0  -            0    0    1x4        0
-c6i.2xlarge           8          16     0  -            0    0    1x4        0
-c6i.4xlarge          16          32     0  -            0    0    1x8        0
-c6i.8xlarge          32          64     0  -            0    0    1x8        0
-c6i.12xlarge         48          96     0  -            0    0    1x8        0
-c6i.16xlarge         64         128     0  -            0    0   1x15        0
-c6i.24xlarge         96         192     0  -            0    0   1x15        0
-c6i.32xlarge        128         256     0  -            0    1   1x15        0
-c6i.metal           128         256     0  -            0    1   1x15        0
-c6a.large             2           4     0  -            0    0    1x3        0
-c6a.xlarge            4           8     0  -            0    0    1x4        0
-c6a.2xlarge           8          16     0  -            0    0    1x4        0
-c6a.4xlarge          16          32     0  -            0    0    1x8        0
-c6a.8xlarge          32          64     0  -            0    0    1x8        0
-c6a.12xlarge         48          96     0  -            0    0    1x8        0
-c6a.16xlarge         64         128     0  -            0    0   1x15        0
-c6a.24xlarge         96         192     0  -            0    0   1x15        0
-c6a.32xlarge        128         256     0  -            0    0   1x15        0
-c6a.48xlarge        192         384     0  -            0    1   1x15        0
-c6a.metal           192         384     0  -            0    1   1x15        0
-c7i.large             2           4     0  -            0    0    1x3        0
-c7i.xlarge            4           8     0  -            0    0    1x4        0
-c7i.2xlarge           8          16     0  -            0    0    1x4        0
-c7i.4xlarge          16          32     0  -            0    0    1x8        0
-c7i.8xlarge          32          64     0  -            0    0    1x8        0
-c7i.12xlarge         48          96     0  -            0    0    1x8        0
-c7i.16xlarge         64         128     0  -            0    0   1x15        0
-c7i.24xlarge         96         192     0  -            0    0   1x15        0
-c7i.metal-24xl       96         192     0  -            0    0   1x15        0
-c7i.48xlarge        192         384     0  -            0    1   1x15        0
-c7i.metal-48xl      192         384     0  -            0    1   1x15        0
-m6a.large             2           8     0  -            0    0    1x3        0
-m6a.xlarge            4          16     0  -            0    0    1x4        0
-m6a.2xlarge           8          32     0  -            0    0    1x4        0
-m6a.4xlarge          16          64     0  -            0    0    1x8        0
-m6a.8xlarge          32         128     0  -            0    0    1x8        0
-m6a.12xlarge         48         192     0  -            0    0    1x8        0
-m6a.16xlarge         64         256     0  -            0    0   1x15        0
-m6a.24xlarge         96         384     0  -            0    0   1x15        0
-m6a.32xlarge        128         512     0  -            0    0   1x15        0
-m6a.48xlarge        192         768     0  -            0    1   1x15        0
-m6a.metal           192         768     0  -            0    1   1x15        0
-t3.medium             2           4     0  -            0    0    1x3        0
-t3.large              2           8     0  -            0    0    1x3        0
-t3.xlarge             4          16     0  -            0    0    1x4        0
-t3.2xlarge            8          32     0  -            0    0    1x4        0
-t3a.medium            2           4     0  -            0    0    1x3        0
-t3a.large             2           8     0  -            0    0    1x3        0
-t3a.xlarge            4          16     0  -            0    0    1x4        0
-t3a.2xlarge           8          32     0  -            0    0    1x4        0
-"""
-
-THREADS_PER_CORE = 2
-"""EC2's DefaultThreadsPerCore; a test compares every type. m7a, c7a, t2 and the hpc types have one: a type like them
-needs a column here, and a check that no partition mixes it with the others, because Slurm's node line has one value."""
 
 EfaMode = Literal["efa-only", "combined", "off"]
 
@@ -209,7 +27,7 @@ FURTHER_CARD = 0
 
 
 # EC2's user guide, "Prerequisites for Amazon EC2 instance topology" (November 2026): those types that the table has.
-_WITH_TOPOLOGY = r"(?!p5\.4xlarge)(g6e|p3dn|p4de?|p5(en?)?|p6-b[23]00)\..*"
+_WITH_TOPOLOGY = r"(?!p5\.4xlarge)(g6e|hpc6id|hpc[678]a|p3dn|p4de?|p5(en?)?|p6-b[23]00)\..*"
 
 
 class InstanceType(NamedTuple):
@@ -225,7 +43,20 @@ class InstanceType(NamedTuple):
     cards: tuple[int, ...]
     """For each network card, the number of interfaces that it supports."""
     nvme_gb: int
-    """All local disks together; 0 if there are none."""
+    """All local NVMe disks together; 0 if there are none. The disks of older types are no NVMe disks."""
+    default_threads: int = 2
+    """Threads of a core, as EC2 launches it."""
+    one_thread: bool = False
+    """Whether an instance can have one thread a core."""
+    hypervisor: str = "nitro"
+    """nitro, xen, or none on bare metal."""
+    recovered_by_alarm: bool = True
+    """Whether CloudWatch accepts EC2's action `recover` for an instance: AutoRecoverySupported of
+    DescribeInstanceTypes."""
+    close_together: bool = True
+    """Whether EC2 launches it into a placement group of the strategy `cluster`."""
+    spot: bool = True
+    """Whether EC2 sells it as spot."""
 
     @property
     def bare_metal(self) -> bool:
@@ -244,10 +75,8 @@ class InstanceType(NamedTuple):
         return 2700 if self.bare_metal else 1800
 
     @property
-    def recovered_by_alarm(self) -> bool:
-        """Whether CloudWatch accepts EC2's action `recover` for an instance of this type: AutoRecoverySupported of
-        DescribeInstanceTypes. Of the types in the table, those with GPUs lack it."""
-        return self.gpus == 0
+    def cores(self) -> int:
+        return self.vcpus // self.default_threads
 
     @property
     def topology(self) -> bool:
@@ -303,22 +132,33 @@ def find(name: str) -> InstanceType | None:
     return INSTANCE_TYPES.get(name)
 
 
-def _parse(line: str) -> InstanceType:
-    name, vcpus, memory, gpus, model, gpu_mib, efa, cards, nvme = line.split()
-    count, _, each = cards.partition("x")
+def _parse(row: list[str]) -> InstanceType:
+    name, vcpus, memory, gpus, model, gpu_mib, efa, cards, nvme, threads, one_thread, hypervisor, *yes = row
+    recovers, close_together, spot = (each == "yes" for each in yes)
+    groups = [card.partition("x") for card in cards.split()]
     return InstanceType(
         name=name,
         vcpus=int(vcpus),
         memory_gib=int(memory),
         gpus=int(gpus),
-        gpu_model=None if model == "-" else model,
+        gpu_model=model or None,
         gpu_memory_mib=int(gpu_mib),
         efa_interfaces=int(efa),
-        cards=(int(each),) * int(count),
+        cards=tuple(int(each) for count, _, each in groups for _ in range(int(count))),
         nvme_gb=int(nvme),
+        default_threads=int(threads),
+        one_thread=one_thread == "yes",
+        hypervisor=hypervisor,
+        recovered_by_alarm=recovers,
+        close_together=close_together,
+        spot=spot,
     )
 
 
-_HEADER, *_ROWS = _TABLE.strip().splitlines()
+def _read() -> dict[str, InstanceType]:
+    with Path(__file__).with_name("instances.csv").open(encoding="utf-8", newline="") as file:
+        _, *rows = csv.reader(file)
+    return {each.name: each for each in map(_parse, rows)}
 
-INSTANCE_TYPES: Mapping[str, InstanceType] = MappingProxyType({row.name: row for row in map(_parse, _ROWS)})
+
+INSTANCE_TYPES: Mapping[str, InstanceType] = MappingProxyType(_read())

@@ -13,7 +13,9 @@ Sources for instance types:
   (github.com/skypilot-org/skypilot-catalog, commit 00148f2a). It has no date, but it has p6-b300, so it is of November
   2025 or later. For types that both have, its prices are the same as Karpenter's.
 - m7i.metal-24xl: AWS's file and the catalogue. Karpenter's list has 10 % more, as for each metal-24xl.
-- c7i.metal-24xl in us-east-1: AWS's file, for the same reason.
+- Other metal-24xl in us-east-1: AWS's file where it has them, for the same reason.
+
+tools/instance_types.py adds the rows of further types from the first two.
 
 Sources for other items:
 - us-east-1: each price is in at least two of these, and they agree: AWS's pricing pages of VPC, PrivateLink, EBS and

@@ -143,13 +143,16 @@ def _head(count: Mapping[Effect, int]) -> str:
 
 
 def _from_to(difference: Difference) -> str:
-    whole = isinstance(difference.old, dict) or isinstance(difference.new, dict)
-    if whole:
-        return "added" if difference.old is None else "removed"
+    if difference.old is None and isinstance(difference.new, dict):
+        return "added"
+    if difference.new is None and isinstance(difference.old, dict):
+        return "removed"
     return f"{_shown(difference.old)} -> {_shown(difference.new)}"
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_shown(each)}' for key, each in value.items())}}}"
     return value if isinstance(value, str) else json.dumps(value)

@@ -36,11 +36,15 @@ QUOTAS = (
     Quota("L-DB2E81BA", "Running On-Demand G and VT instances", ("g", "gr", "vt")),
     Quota("L-417A185B", "Running On-Demand P instances", ("p",)),
     Quota("L-2C3B7624", "Running On-Demand Trn instances", ("trn",)),
+    Quota("L-7295265B", "Running On-Demand X instances", ("x",)),
+    Quota("L-F7808C92", "Running On-Demand HPC instances", ("hpc",)),
+    Quota("L-43DA4232", "Running On-Demand High Memory instances", ("u",)),
     Quota("L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests", _STANDARD, True),
     Quota("L-3819A6DF", "All G and VT Spot Instance Requests", ("g", "gr", "vt"), True),
     Quota("L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests", ("p",), True, ("2", "3", "4")),
     Quota("L-C4BD4855", "All P5 Spot Instance Requests", ("p",), True, ("5",)),
     Quota("L-6B0D517C", "All Trn Spot Instance Requests", ("trn",), True),
+    Quota("L-E3A00192", "All X Spot Instance Requests", ("x",), True),
 )
 
 

@@ -55,7 +55,7 @@ class HeadPolicy(iam.ManagedPolicy):
         self._allow(["fsx:DescribeFileSystems", "fsx:DescribeDataRepositoryAssociations"], ["*"])  # AWS has no scope
         self._allow(["fsx:CreateFileSystem"], [systems], becomes_ours)
         # FSx has no condition that tells tags at creation from later tags; no other tags can be set.
-        these = {"ForAllValues:StringEquals": {"aws:TagKeys": list(TAGS)}}
+        these = {"ForAllValues:StringEquals": {"aws:TagKeys": [*TAGS, *context.config.tags]}}
         self._allow(["fsx:TagResource"], [systems, links], {**becomes_ours, **these})
         self._allow(["fsx:CreateDataRepositoryAssociation", "fsx:DeleteFileSystem"], [systems], ours)
         self._allow(["fsx:CreateDataRepositoryAssociation"], [links], becomes_ours)

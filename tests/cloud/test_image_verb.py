@@ -44,9 +44,10 @@ def stopped(place: Place) -> Iterator[str]:
 def test_an_image_is_found_by_recipe_and_base(place: Place, stopped: str) -> None:
     baking = pins.Baking(ACCOUNT, "us-east-1", place.image_id, "00aa")
     assert bake.find(place.ec2, baking) is None
-    made = bake.create(place.ec2, stopped, baking)
+    made = bake.create(place.ec2, stopped, baking, {"team": "vision"})
     bake.wait_for(place.ec2, made)
-    assert (bake.find(place.ec2, baking) or {})["ImageId"] == made
+    found = bake.find(place.ec2, baking) or {}
+    assert (found["ImageId"], {"Key": "team", "Value": "vision"} in found["Tags"]) == (made, True)
     assert bake.find(place.ec2, dataclasses.replace(baking, recipe="00ab")) is None
     assert bake.find(place.ec2, dataclasses.replace(baking, base="ami-1")) is None
     with_a_driver = dataclasses.replace(baking, parts="open-efa")

@@ -53,6 +53,8 @@ class Keeper:
     ask: Callable[[], Mapping[str, Any]]
     """The current request: its entry in storage.json with its SSM parameter: request, links, idle_s."""
     api: Any
+    tags: Sequence[Mapping[str, str]] = ()
+    """The user's own, which do not identify the file system: they may change while it is there."""
     next_look: float = 0.0
 
     def __post_init__(self) -> None:
@@ -115,7 +117,10 @@ class Keeper:
             state = replace(state, token=secrets.token_hex(8))
             self.file_system.save(state)
         self.wanted = wanted
-        return replace(state, file_system_id=fsx.create(wanted["request"], state.token), reason="")
+        return replace(state, file_system_id=fsx.create(self._tagged(wanted["request"]), state.token), reason="")
+
+    def _tagged(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**request, "Tags": [*request["Tags"], *self.tags]} if self.tags else request
 
     def _gone(self, state: State) -> State:
         """Deleted, by this program or somebody else."""
@@ -167,7 +172,7 @@ class Keeper:
             return state
         left = [each for each in self.wanted["links"] if each["FileSystemPath"] not in links]
         if left:
-            fsx.link(self.api, state.file_system_id, left[0], f"{state.token}-{len(links)}")
+            fsx.link(self.api, state.file_system_id, self._tagged(left[0]), f"{state.token}-{len(links)}")
             return replace(state, reason="")
         self.file_system.save(state)  # the mount reads it
         mount(self.file_system)
@@ -286,6 +291,7 @@ def forget_ended(file_system: FileSystem, unfinished: Callable[[], set[str]] = s
 
 def keepers() -> list[Keeper]:
     cluster, ssm = fleet.load(), client("ssm")
+    tags = [{"Key": key, "Value": value} for key, value in cluster.tags.items()]
     found = []
     for each in mounts():
         file_system = FileSystem.of(each["mount"])
@@ -294,7 +300,7 @@ def keepers() -> list[Keeper]:
         def ask(entry: Mapping[str, Any] = each) -> Mapping[str, Any]:
             return {**fleet.parameter(ssm, cluster, entry["parameter"]), **entry}
 
-        found.append(Keeper(file_system, ask, client("fsx")))
+        found.append(Keeper(file_system, ask, client("fsx"), tags))
     return found
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.nodes import HeadNode
 from gpucluster.config.validators import Findings, Validators
+from gpucluster.hardware.instances import INSTANCE_TYPES
 
 validator = Validators("Head node")
-
-XEN_FAMILIES = ("m4.", "p3.")
-"""The Xen families in the instance table; p3dn is on Nitro."""
 
 MOST_SNAPSHOTS = 1000
 
@@ -20,13 +20,23 @@ MOST_SNAPSHOTS = 1000
     "https://docs.aws.amazon.com/ebs/latest/userguide/nvme-ebs-volumes.html: volumes are NVMe devices on Nitro",
 )
 def head_on_nitro(head: HeadNode, path: Path, config: ClusterConfig) -> Findings:
-    """The head node is a Nitro type: its boot expects the data volume as an NVMe device."""
-    if head.instance_type.startswith(XEN_FAMILIES):
+    """The head node is a Nitro type: its boot knows the data volume by its id, which only NVMe devices tell."""
+    if INSTANCE_TYPES[head.instance_type].hypervisor == "xen":
         yield Finding(
             (*path, "instance_type"),
             f"{head.instance_type} runs on Xen: the head node needs a Nitro type, whose volumes are NVMe devices",
-            "m6i types are newer, and cost less",
+            _on_nitro(head.instance_type),
         )
+
+
+def _on_nitro(name: str) -> str:
+    """The Nitro type of the same kind (c, m, t …) and size that is nearest in age."""
+    kind, _, size = name.partition(".")
+    alike = (each.name for each in INSTANCE_TYPES.values() if each.hypervisor == "nitro" and not each.gpus)
+    return next(
+        (f"{each} has the same size" for each in alike if re.fullmatch(rf"{kind[0]}\d\.{re.escape(size)}", each)),
+        "m6i types are newer, and cost less",
+    )
 
 
 @validator(

@@ -57,6 +57,24 @@ def _gpus(type_: InstanceType) -> str:
     return f"{type_.gpus} GPU{'s' if type_.gpus != 1 else ''}"
 
 
+@validator("partition-types-same-threads", "man slurm.conf.5: NodeName: ThreadsPerCore: a node line has one value")
+def partition_types_same_threads(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """All instance types of a partition have the same number of threads a core."""
+    types = known_types(partition)
+    for index, other in types[1:]:
+        first = types[0][1]
+        if other.default_threads != first.default_threads:
+            yield Finding(
+                (*path, "instance_types", index),
+                f"{other.name} has {_threads(other)}, {first.name} has {_threads(first)}: all must have as many",
+                "move it to its own partition",
+            )
+
+
+def _threads(type_: InstanceType) -> str:
+    return f"{type_.default_threads} thread{'s' if type_.default_threads != 1 else ''} a core"
+
+
 VERY_DIFFERENT = 2
 """Types whose CPUs or whose memory of a GPU differ by no more than this factor are a usual mix, for capacity."""
 ITS_OWN = "move it to its own partition, or silence this check"

@@ -11,8 +11,6 @@ from gpucluster.meant import near
 
 validator = Validators("Placement groups")
 
-BURSTABLE = ("t3.", "t3a.")
-"""The burstable families in the instance table."""
 OTHER_STRATEGIES = ("spread", "partition", "precision-time")
 
 
@@ -48,17 +46,19 @@ def not_misspelt(nodes: Partition | ParameterServers, path: Path, config: Cluste
 
 @validator(
     "placement-group-takes-types",
-    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/limitations-placement-groups.html: cluster: none burstable; "
+    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/limitations-placement-groups.html: cluster; "
+    "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceTypeInfo.html: PlacementGroupInfo; "
     "error InvalidParameterCombination of EC2 RunInstances",
 )
 def takes_types(nodes: Partition | ParameterServers, path: Path, config: ClusterConfig) -> Findings:
-    """A partition whose nodes are launched close together has no burstable instance types (T2, T3 …)."""
+    """A partition whose nodes are launched close together has no instance types that EC2 launches nowhere so: burstable
+    ones (T2, T3 …), flexible ones (M7i-flex …), and the oldest."""
     partition = nodes.partition() if isinstance(nodes, ParameterServers) else nodes
-    burstable = [type_.name for _, type_ in known_types(partition) if type_.name.startswith(BURSTABLE)]
-    if burstable and nodes.placement_group == nodes.own_group and _makes_group(nodes, config):
+    apart = [type_.name for _, type_ in known_types(partition) if not type_.close_together]
+    if apart and nodes.placement_group == nodes.own_group and _makes_group(nodes, config):
         yield Finding(
             (*path, "placement_group"),
-            f"EC2 launches no burstable instances ({', '.join(burstable)}) into a group of nodes close together",
+            f"EC2 launches no {', '.join(apart)} into a group of nodes close together",
             "write placement_group: none, or take another instance type, such as m6i",
         )
 

@@ -57,6 +57,19 @@ def reservation_without_placement_group(partition: Partition, path: Path, config
 
 
 @validator(
+    "spot-sold",
+    "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceTypeInfo.html: SupportedUsageClasses",
+)
+def spot_sold(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
+    """With purchase: spot, EC2 sells every instance type as spot; it does not sell the hpc types so."""
+    for index, type_ in known_types(partition) if partition.purchase == "spot" else ():
+        if not type_.spot:
+            yield Finding(
+                (*path, "instance_types", index), f"EC2 does not sell {type_.name} as spot", "write purchase: on-demand"
+            )
+
+
+@validator(
     "reservation-of-one-type",
     "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateCapacityReservation.html: InstanceType",
 )

@@ -175,6 +175,7 @@ def test_each_example_that_needs_no_cluster_runs(
         (tmp_path / "train.py").write_text("")
         (tmp_path / "job.yaml").write_text("command: [python, train.py]\n")
         rest = ["--dry-run", *rest]
+    (tmp_path / "pcluster.yaml").write_text((ROOT / "tests/data/parallelcluster/15.yaml").read_text())
     assert main([verb, *rest]) == 0, capsys.readouterr().err
 
 

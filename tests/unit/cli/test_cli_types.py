@@ -40,7 +40,7 @@ def test_an_unknown_type_is_refused_with_a_hint(capsys: Captured) -> None:
     assert main(["types", "g5xlarge"]) == 2
     assert "did you mean 'g5.xlarge'" in capsys.readouterr().err
     assert main(["types", "z9"]) == 2
-    assert "`gpucluster types` lists all" in capsys.readouterr().err
+    assert "`gpucluster types --all` lists all" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,9 @@ def test_an_unknown_type_is_refused_with_a_hint(capsys: Captured) -> None:
         ("p6e-gb200.36xlarge", "Arm"),
         ("trn1", "not GPUs"),
         ("trn1.32xlarge", "not GPUs"),
-        ("g7e", "table"),
+        ("g7e", "no drivers"),
         ("mac2-m2.metal", "macOS"),
-        ("c8i.xlarge", "of that size it has c7i.xlarge"),
-        ("hpc6a", "`gpucluster types` lists what it has"),
-        ("t3.nano", "the smallest of its family that GpuCluster supports is t3.medium"),
+        ("t3.nano", "less than 4; the smallest of its family that GpuCluster supports is t3.medium"),
     ],
 )
 def test_an_unsupported_type_is_named_as_such(capsys: Captured, name: str, why: str) -> None:
@@ -71,4 +69,16 @@ def test_the_newest_gpus_come_first(capsys: Captured) -> None:
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     families = list(dict.fromkeys(name.partition(".")[0] for name in names[1:]))
     assert families[:9] == ["p6-b300", "p6-b200", "p5en", "p5e", "p5", "p4de", "p4d", "p3dn", "p3"]
-    assert families[9:14] == ["g6e", "gr6", "g6", "g5", "g4dn"]
+    assert families[9:] == ["gr6", "g6e", "g6", "g5", "g4dn"]
+
+
+def test_types_without_gpus_are_listed_when_they_are_asked_for(capsys: Captured) -> None:
+    assert main(["types"]) == 0
+    out, err = capsys.readouterr()
+    assert "c7i" not in out and "types without GPUs: `gpucluster types --all`" in err
+    for words in (["--all"], ["c7i"], ["--gpus", "0"]):
+        assert main(["types", *words]) == 0
+        out, err = capsys.readouterr()
+        assert "c7i.xlarge" in out and "--all" not in err
+    names = [line.split()[0] for line in out.splitlines()[1:]]
+    assert "g5.xlarge" not in names and names.index("c8i.large") < names.index("c7i.large") < names.index("m8i.large")

@@ -14,6 +14,8 @@ from gpucluster.config.section import Section
 
 FILE = Path(__file__).resolve().parents[3] / "examples" / "reference.yaml"
 TEXT = FILE.read_text()
+FREE = {"tags"}
+"""Mappings whose keys are the user's."""
 
 
 def keys_of_models(section: type[Section], path: str = "") -> Iterator[str]:
@@ -37,7 +39,8 @@ def keys_of_file(value: Any, path: str = "") -> Iterator[str]:
     if isinstance(value, dict):
         for name, inner in value.items():
             yield f"{path}{name}"
-            yield from keys_of_file(inner, f"{path}{name}.")
+            if f"{path}{name}" not in FREE:
+                yield from keys_of_file(inner, f"{path}{name}.")
     if isinstance(value, list):
         for inner in value:
             yield from keys_of_file(inner, path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ REQUEST = {
     "Tags": [{"Key": "Name", "Value": "Mine-fsx"}],
 }
 PRIVATE = f"{for_jobs.PRIVATE}/data-fsx"
-LINKS = [{"FileSystemPath": "/data"}, {"FileSystemPath": "/results"}]
+LINKS = [{"FileSystemPath": "/data", "Tags": REQUEST["Tags"]}, {"FileSystemPath": "/results", "Tags": REQUEST["Tags"]}]
 
 
 @dataclass
@@ -36,6 +36,11 @@ class PlayedFsx:
     calls: list[str] = field(default_factory=list)
     tokens: dict[str, str] = field(default_factory=dict)
     refuse: str = ""
+    tags: Sequence[Mapping[str, str]] = ()
+    """The user's."""
+
+    linked_with: list[Any] = field(default_factory=list)
+    """The tags of each link."""
 
     def call(self, service: str, body: bytes, headers: Mapping[str, str], tries: int) -> str:
         """In file_system of `aws_api.call`."""
@@ -45,7 +50,7 @@ class PlayedFsx:
         return json.dumps(self.create_file_system(**json.loads(body)))
 
     def create_file_system(self, ClientRequestToken: str, **request: Any) -> Any:
-        assert request == REQUEST
+        assert request == {**REQUEST, "Tags": [*REQUEST["Tags"], *self.tags]}
         made = self.tokens.setdefault(ClientRequestToken, f"fs-{len(self.tokens) + 1}")
         self.systems.setdefault(made, "CREATING")
         self.calls.append("create")
@@ -72,7 +77,8 @@ class PlayedFsx:
             ]
         }
 
-    def create_data_repository_association(self, FileSystemPath: str, **_: Any) -> None:
+    def create_data_repository_association(self, FileSystemPath: str, Tags: Any, **_: Any) -> None:
+        self.linked_with.append(Tags)
         assert "CREATING" not in self.links.values(), "one after another"
         self.links[FileSystemPath] = "CREATING"
         self.calls.append(f"link {FileSystemPath}")
@@ -179,6 +185,13 @@ def test_it_is_created_linked_one_by_one_and_mounted(stage: Stage) -> None:
     assert (stage.state.dns_name, stage.state.mount_name) == ("fs-1.aws", "abc")
 
 
+def test_it_has_the_users_tags_too(stage: Stage) -> None:
+    stage.keeper.tags = stage.fsx.tags = [{"Key": "team", "Value": "vision"}]
+    stage.until_ready()
+    assert stage.fsx.linked_with == [[*REQUEST["Tags"], *stage.fsx.tags]] * 2
+    assert list(stage.fsx.systems) == ["fs-1"], "it is known by its own tags"
+
+
 def test_it_is_deleted_only_after_the_last_job(stage: Stage) -> None:
     stage.until_ready()
     stage.file_system.register("8", ["8"])
@@ -275,7 +288,7 @@ def test_a_call_that_nobody_answers_is_soon_reported(monkeypatch: pytest.MonkeyP
         tries.append(1)
         raise TimeoutError
 
-    monkeypatch.setattr(aws_api, "_call_once", nobody_answers)
+    monkeypatch.setattr(aws_api, "_sent", nobody_answers)
     monkeypatch.setattr(time, "sleep", lambda _: None)
     with pytest.raises(TimeoutError):
         for_jobs.fsx.create(REQUEST, "token")

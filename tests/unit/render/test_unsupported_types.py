@@ -8,8 +8,6 @@ import pytest
 from moto.utilities.utils import load_resource
 
 from gpucluster.config import loads
-from gpucluster.config.checks.head import XEN_FAMILIES
-from gpucluster.config.checks.placement import BURSTABLE
 from gpucluster.errors import ConfigError
 from gpucluster.hardware import unsupported
 from gpucluster.hardware.instances import INSTANCE_TYPES
@@ -24,8 +22,7 @@ def test_every_type_of_ec2_is_in_the_table_or_has_a_reason() -> None:
 
 
 def test_no_type_is_both_in_the_table_and_among_the_others() -> None:
-    others = {f"{family}.{size}" for family, sizes in unsupported._families().items() for size in sizes}
-    assert others & INSTANCE_TYPES.keys() == set()
+    assert unsupported._others().keys() & INSTANCE_TYPES.keys() == set()
 
 
 def test_arm_is_the_reason_of_exactly_the_types_with_arm() -> None:
@@ -33,11 +30,31 @@ def test_arm_is_the_reason_of_exactly_the_types_with_arm() -> None:
     assert {name for name in CATALOGUE if "Arm" in not_supported(name)} == arm
 
 
+def test_every_x86_type_without_accelerators_and_with_enough_memory_can_be_used() -> None:
+    accelerated = ("GpuInfo", "FpgaInfo", "NeuronInfo", "InferenceAcceleratorInfo", "MediaAcceleratorInfo")
+    usable = {
+        name
+        for name, each in CATALOGUE.items()
+        if "x86_64" in each["ProcessorInfo"]["SupportedArchitectures"]
+        and not any(key in each for key in accelerated)
+        and each["MemoryInfo"]["SizeInMiB"] >= 4096
+    }
+    assert usable - INSTANCE_TYPES.keys() == {"trn2u.48xlarge"}
+
+
 @pytest.mark.parametrize(
-    "family", ["c5", "c5a", "c5n", "c6a", "c6i", "c7i", "m5", "m6a", "m6i", "m7i", "r5", "r6i", "t3", "t3a"]
-)
-def test_common_families_of_head_nodes_are_supported(family: str) -> None:
-    assert f"{family}.xlarge" in INSTANCE_TYPES
+    ("name", "why"),
+    [
+        ("c7a.medium", "it has 2 GiB of memory, less than 4; the smallest of its family that GpuCluster supports is "
+         "c7a.large"),
+        ("t1.micro", "it has 0.61 GiB of memory, less than 4"),
+        ("i3.metal", "AWS offers it to few accounts or no longer, and its catalogue does not describe it"),
+        ("g7.2xlarge", "GpuCluster has no drivers and libraries for its accelerators"),
+        ("trn2u.48xlarge", "its accelerators are not GPUs"),
+    ],
+)  # fmt: skip
+def test_a_type_that_cannot_be_used_is_told_why(name: str, why: str) -> None:
+    assert not_supported(name) == why
 
 
 @pytest.mark.parametrize(
@@ -49,17 +66,7 @@ def test_a_name_that_ec2_does_not_have_is_a_typing_error(typo: str) -> None:
 
 def test_a_real_type_is_not_called_unknown() -> None:
     with pytest.raises(ConfigError) as caught:
-        loads("name: a\nregion: us-east-1\npartitions: [{name: a, instance_types: [r7i.2xlarge], max_nodes: 1}]\n")
+        loads("name: a\nregion: us-east-1\npartitions: [{name: a, instance_types: [c4.large], max_nodes: 1}]\n")
     (problem,) = caught.value.problems
-    assert problem.message == "'r7i.2xlarge' is an instance type that GpuCluster does not support"
-    assert problem.hint and "of that size it has r6i.2xlarge" in problem.hint
-
-
-def test_the_rules_about_families_know_those_of_the_table() -> None:
-    described = {name: CATALOGUE[name] for name in INSTANCE_TYPES if name in CATALOGUE}
-    on_xen = {name for name, each in described.items() if each.get("Hypervisor") == "xen"}
-    assert {name for name in described if name.startswith(XEN_FAMILIES)} == on_xen
-    apart = {
-        name for name, each in described.items() if "cluster" not in each["PlacementGroupInfo"]["SupportedStrategies"]
-    }
-    assert {name for name in described if name.startswith(BURSTABLE)} == apart
+    assert problem.message == "'c4.large' is an instance type that GpuCluster does not support"
+    assert problem.hint and "less than 4" in problem.hint

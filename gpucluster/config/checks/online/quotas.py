@@ -27,8 +27,21 @@ VCPUS = (
 VPC_PAGE = "https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"
 
 # Families by the prefix of their names, up to the generation. p5 has its own spot quota; p6's is not documented.
-_ON_DEMAND = (("p", "L-417A185B"), ("g|gr|vt", "L-DB2E81BA"), ("[acdhimrtz]", "L-1216C47A"))
-_SPOT = (("p[2-4]", "L-7212CCBC"), ("p5", "L-C4BD4855"), ("g|gr|vt", "L-3819A6DF"), ("[acdhimrtz]", "L-34B43A08"))
+_ON_DEMAND = (
+    ("p", "L-417A185B"),
+    ("g|gr|vt", "L-DB2E81BA"),
+    ("[acdhimrtz]", "L-1216C47A"),
+    ("x", "L-7295265B"),
+    ("hpc", "L-F7808C92"),
+    ("u", "L-43DA4232"),
+)
+_SPOT = (
+    ("p[2-4]", "L-7212CCBC"),
+    ("p5", "L-C4BD4855"),
+    ("g|gr|vt", "L-3819A6DF"),
+    ("[acdhimrtz]", "L-34B43A08"),
+    ("x", "L-E3A00192"),
+)
 
 GP3_TIB = "L-7A658B76"
 FSX_STORAGE_GIB = {
@@ -93,7 +106,9 @@ def quota_vcpus_left(config: ClusterConfig, account: Account) -> Findings:
 )
 def quota_disks(config: ClusterConfig, account: Account) -> Findings:
     """The account's quota on gp3 volumes is large enough for the disks of all nodes."""
-    gib = config.head_node.volume_gib + sum(nodes.most for nodes in _all_nodes(config)) * ROOT_VOLUME_GIB
+    head, nodes = config.head_node, config.every_partition
+    disks = [(1, head.root_volume), *((each.max_nodes, each.root_volume) for each in nodes)]
+    gib = head.volume_gib + sum(count * (root.gib or ROOT_VOLUME_GIB) for count, root in disks)
     had = _quota(account, "ebs", GP3_TIB)
     if gib / 1024 > had:
         yield Finding(
@@ -171,7 +186,7 @@ def _by_quota(config: ClusterConfig) -> dict[str, list[Nodes]]:
 
 def quota_code(instance_type: str, *, spot: bool) -> str | None:
     """None if the type's quota is not documented."""
-    family = re.match(r"([a-z]+)(\d)", instance_type)
+    family = re.match(r"([a-z]+)-?(\d)", instance_type)
     if not family:
         return None
     names = (family[1], family[1] + family[2])

@@ -76,7 +76,7 @@ CASES = {
         fails=storage("efs", mount="/etc/shared"),
         key="storage[0].mount",
         says="/etc/shared would hide a directory of the system",
-        passes=storage("efs", mount="/shared/etc"),
+        passes=storage("efs", mount="/opt/shared"),
     ),
     "cluster-name-form": Case(
         fails=cluster(name="my_cluster"),

@@ -8,12 +8,15 @@ def head(**keys: object) -> Keys:
 
 
 CASES: dict[str, Case | list[Case]] = {
-    "head-on-nitro": Case(
-        fails=head(instance_type="m4.2xlarge"),
-        key="head_node.instance_type",
-        says="m4.2xlarge runs on Xen: the head node needs a Nitro type, whose volumes are NVMe devices",
-        passes=head(instance_type="m6i.2xlarge"),
-    ),
+    "head-on-nitro": [
+        Case(
+            fails=head(instance_type=name),
+            key="head_node.instance_type",
+            says=f"{name} runs on Xen: the head node needs a Nitro type, whose volumes are NVMe devices",
+            passes=head(instance_type=instead),
+        )
+        for name, instead in (("m4.2xlarge", "m6i.2xlarge"), ("t2.large", "t3.large"), ("i3.large", "i3en.large"))
+    ],
     "head-snapshot-count": Case(
         fails=head(snapshot_days=1001),
         key="head_node.snapshot_days",

@@ -4,7 +4,7 @@ from gpucluster.hardware.instances import INSTANCE_TYPES
 from validator_cases.case import Case, cluster, partition
 
 ONE_LINE = "Slurm has one definition for all nodes of a partition"
-WITHOUT_GPUS = [name for name, type_ in INSTANCE_TYPES.items() if not type_.gpus]
+WITHOUT_GPUS = [name for name in INSTANCE_TYPES if name.startswith(("c5", "m6", "r5"))]
 
 CASES = {
     "partition-types-unique": Case(
@@ -18,6 +18,12 @@ CASES = {
         key="partitions[0].instance_types[1]",
         says="g5.48xlarge has 8 GPUs, g5.12xlarge has 4 GPUs: all must have as many",
         passes=partition(instance_types=["g5.12xlarge", "g5.24xlarge"]),
+    ),
+    "partition-types-same-threads": Case(
+        fails=partition(instance_types=["m6i.large", "m7a.large"]),
+        key="partitions[0].instance_types[1]",
+        says="m7a.large has 1 thread a core, m6i.large has 2 threads a core: all must have as many",
+        passes=partition(instance_types=["m7a.large", "hpc7a.12xlarge"]),
     ),
     "partition-types-alike": [
         Case(

@@ -47,13 +47,13 @@ CASES = {
         Case(
             fails=partition(instance_types=["t3.xlarge"]),
             key="partitions[0].placement_group",
-            says="EC2 launches no burstable instances (t3.xlarge) into a group of nodes close together",
+            says="EC2 launches no t3.xlarge into a group of nodes close together",
             passes=partition(instance_types=["t3.xlarge"], placement_group="none"),
         ),
         Case(
             fails=cluster(parameter_servers={"instance_type": "t3.2xlarge"}),
             key="parameter_servers.placement_group",
-            says="EC2 launches no burstable instances (t3.2xlarge) into a group of nodes close together",
+            says="EC2 launches no t3.2xlarge into a group of nodes close together",
             passes=cluster(parameter_servers={"instance_type": "t3.2xlarge", "placement_group": "none"}),
         ),
     ],

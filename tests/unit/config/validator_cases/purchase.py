@@ -13,6 +13,12 @@ CASES = {
         says="must be on-demand, spot, reservation or capacity-block, got 'ondemand'",
         passes=partition(purchase="spot"),
     ),
+    "spot-sold": Case(
+        fails=partition(purchase="spot", instance_types=["hpc6a.48xlarge"]),
+        key="partitions[0].instance_types[0]",
+        says="EC2 does not sell hpc6a.48xlarge as spot",
+        passes=partition(instance_types=["hpc6a.48xlarge"]),
+    ),
     "reservation-has-id": Case(
         fails=partition(purchase="reservation", placement_group="none"),
         key="partitions[0].purchase",

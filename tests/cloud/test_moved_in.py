@@ -1,0 +1,20 @@
+"""Files of ParallelCluster, converted and deployed in an account that has what they name. Nothing boots.
+
+The others are deployed in tests/nightly/test_moved_in_all.py; tests/unit/parallelcluster synthesizes all of them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cloud.moved_in import Account, deployed_and_destroyed
+
+FILES = {"08": "Lustre and EBS", "22": "security groups and policies of the account", "28": "a volume of a snapshot"}
+
+
+@pytest.mark.parametrize("name", FILES, ids=FILES.get)
+def test_a_converted_file_is_deployed_without_an_edit(name: str, bootstrapped: Any, tmp_path: Path) -> None:
+    deployed_and_destroyed(bootstrapped, Account(bootstrapped).converted(name), tmp_path)

@@ -1,0 +1,22 @@
+"""The measure: how many of the inputs become a cluster.yaml that is deployed without an edit, see test_moved_in.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.parallelcluster.files import NAMES, of
+from tests.unit.synthesis import synthesize
+
+TO_EDIT = {"05": "p3dn.24xlarge cannot run dlami-ubuntu-24.04"}
+"""Inputs that need an edit, and why."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_converted_file_is_synthesized_without_an_edit(name: str) -> None:
+    made = of(name)
+    assert made.complete == (name not in TO_EDIT), made.look
+    if made.complete:
+        resources = synthesize(made.text)["Resources"].values()
+        assert "AWS::EC2::Instance" in {each["Type"] for each in resources}
+    else:
+        assert any(TO_EDIT[name] in each for each in made.look)
