@@ -251,9 +251,9 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             default="none", same_run="as mem"),
         Key("cpus_per_task", form="number or null", metavar="N", help="CPUs of each rank.  [default: an equal share]",
             sbatch="cpus-per-task",
-            meaning="CPUs of each rank. A CPU is one of the two threads of a core. With `exclusive: false` Slurm "
-            "gives a job whole cores, so an odd number on a node is rounded up", default="an equal share",
-            same_run="it decides how fast a rank is"),
+            meaning="CPUs of each rank. A CPU is a thread of a core, of which most types have two. With "
+            "`exclusive: false` Slurm gives a job whole cores, so an odd number on a node is rounded up",
+            default="an equal share", same_run="it decides how fast a rank is"),
         Key("binding", form="choice", values=get_args(Binding),
             help="CPUs of each rank: those near its GPU (numa), or all of the job's (none).  [default: numa]",
             meaning="`numa`: each rank runs on the CPUs near its GPU; `none`: on all of the job's, see "
