@@ -259,8 +259,9 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             meaning="`numa`: each rank runs on the CPUs near its GPU; `none`: on all of the job's, see "
             "[launchers.md](launchers.md#cpus-of-a-rank)", default="`numa`", same_run="as cpus_per_task"),
         Key("constraint", flags="-C --constraint", metavar="FEATURES", help="Slurm features that the nodes must have.",
-            sbatch="constraint", passed_on="workers", meaning="features that the nodes must have", default="none",
-            same_run="as partition"),
+            sbatch="constraint", passed_on="workers",
+            meaning="features that the nodes must have, such as the instance type: `g5.48xlarge`. Nodes of a partition "
+            "of several types have none", default="none", same_run="as partition"),
         Key("reservation", metavar="NAME", help="Slurm reservation to run in.", sbatch="reservation",
             passed_on="workers", meaning="Slurm reservation to run in", default="none", same_run="as partition"),
         Key("dependency", flags="-d --dependency", metavar="TYPE:JOB_ID", aliases="depends_on",
