@@ -152,6 +152,8 @@ def _leave_open(items: list[Item], zone: Item | None, conversion: Conversion) ->
             for each in section.below:
                 if each.key == "vpc_id":
                     each.value, each.off = "vpc-ID", why
+                if each.key == "subnet_id":
+                    each.value = conversion.subnet
     if zone:
         zone.off = why
     conversion.check(f"fill in network.vpc_id and availability_zone: {kept} exist in one VPC")

@@ -30,6 +30,8 @@ class Conversion:
     """What the user should check."""
     needs_vpc: list[str] = field(default_factory=list)
     """Keys whose values exist in one VPC or zone only."""
+    subnet: str = ""
+    """The one for all nodes, as the file has it."""
     keys: list[str] = field(default_factory=list)
     """KMS keys."""
     renamed: dict[str, list[str]] = field(default_factory=dict)
