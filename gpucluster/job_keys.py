@@ -18,6 +18,7 @@ Efa = Literal["auto", "required"]
 Binding = Literal["numa", "none"]
 Preflight = Literal["off", "quick", "full"]
 Resubmit = Literal["until-done"]
+Target = Literal["cluster", "sagemaker"]
 
 
 class Key(NamedTuple):
@@ -67,6 +68,10 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
         Key("nodes", flags="-N --nodes --num-nodes", form="number", metavar="N", help="Number of nodes.  [default: 1]",
             aliases="num_nodes", sbatch="nodes", meaning="number of nodes", default="1",
             another_run="the number of ranks changes the batch, and with it the result"),
+        Key("target", flags="--on", form="choice", values=get_args(Target),
+            help="Where it runs: the cluster, or SageMaker training.  [default: cluster]",
+            meaning="`sagemaker` runs it as a training job of [SageMaker](sagemaker.md)", default="`cluster`",
+            same_run="each place keeps its own runs"),
         Key("partition", flags="-p --partition", metavar="NAME", help="Partition to run on.  [default: the first]",
             aliases="queue", sbatch="partition", meaning="partition of cluster.yaml", default="the first one",
             same_run="it decides which machines compute, not what"),
@@ -240,12 +245,15 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
         Key("qos", flags="-q --qos", metavar="NAME", help="Slurm's quality of service.", sbatch="qos",
             passed_on="each part", same_run="it decides when the job runs"),
         Key("mem", metavar="SIZE", aliases="memory mem_gb memMB",
-            help="Memory that each node must have, such as 64G.  [default: none; on other Slurm clusters all of it]",
-            sbatch="mem mem-per-cpu mem-per-gpu",
-            meaning="memory that each node must have: `64G`. On GpuCluster's own clusters Slurm neither reserves nor "
-            "limits memory",
-            default="none; on other Slurm clusters all of a node's, or with `exclusive: false` Slurm's default",
+            help="Memory on each node, such as 64G.  [default: all of it; with --no-exclusive Slurm's default]",
+            sbatch="mem mem-per-cpu",
+            meaning="memory on each node: `64G`. Slurm reserves and limits it with `slurm.memory: allocated` in "
+            "cluster.yaml; else the nodes must have it, and the job may use all of theirs",
+            default="all of a node's; with `exclusive: false` Slurm's default: the part of the job's CPUs",
             same_run="a run that succeeded had enough"),
+        Key("mem_per_gpu", metavar="SIZE", help="The same for each GPU of the job, instead of --mem.",
+            sbatch="mem-per-gpu", passed_on="workers", meaning="the same for each GPU, instead of `mem`",
+            default="none", same_run="as mem"),
         Key("cpus_per_task", form="number or null", metavar="N", help="CPUs of each rank.  [default: an equal share]",
             sbatch="cpus-per-task",
             meaning="CPUs of each rank. A CPU is one of the two threads of a core. With `exclusive: false` Slurm "

@@ -8,10 +8,15 @@ from typing import Literal, NamedTuple
 
 from gpucluster import account
 from gpucluster.config import PARAMETER_SERVERS, ClusterConfig, nodes
+from gpucluster.config.scripts import Script
 from gpucluster.config.storage import BeegfsRam, Mount
 from gpucluster.config.storage.beegfs.sizes import memory_gib
 from gpucluster.errors import UsageError
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
+
+USABLE_MEMORY = 0.95
+"""The part of an instance type's memory that Slurm is told: kernel and firmware use the rest, and Slurm refuses a node
+with less than its configuration says. ParallelCluster's SchedulableMemory has the same default."""
 
 Real = Callable[[str], str]
 """From a path that begins with `account.home()` to its place on the cluster."""
@@ -50,6 +55,7 @@ class Partition(NamedTuple):
     types: tuple[InstanceType, ...]
     """In order of preference."""
     image: str
+    root: nodes.RootVolume
     min_nodes: int
     max_nodes: int
     purchase: Literal["on-demand", "spot", "reservation", "capacity-block"]
@@ -63,6 +69,7 @@ class Partition(NamedTuple):
     ram: BeegfsRam | None
     """The file system in its nodes' memory."""
     max_usd_per_hour: float | None = None
+    scripts: tuple[Script, ...] = ()
 
     @property
     def gpus_per_node(self) -> int:
@@ -78,6 +85,12 @@ class Partition(NamedTuple):
     def ram_gib(self) -> int:
         """Memory of each node that jobs cannot use, whether the file system belongs to the cluster or to a job."""
         return memory_gib(self.ram.gib_per_node) if self.ram else 0
+
+    @property
+    def memory_mib(self) -> int:
+        """The memory for jobs: a file system may use a part of the nodes' memory."""
+        least_gib = min(each.memory_gib for each in self.types)
+        return max(1, int((least_gib * USABLE_MEMORY - self.ram_gib) * 1024))
 
 
 class Layout(NamedTuple):
@@ -155,6 +168,7 @@ def _partition(each: nodes.Partition, config: ClusterConfig, group: Group | None
         name=each.name,
         types=tuple(INSTANCE_TYPES[name] for name in each.instance_types),
         image=each.image or config.software.image,
+        root=each.root_volume,
         min_nodes=each.min_nodes,
         max_nodes=each.max_nodes,
         purchase=each.purchase,
@@ -164,6 +178,7 @@ def _partition(each: nodes.Partition, config: ClusterConfig, group: Group | None
         scratch=each.scratch != "off",
         idle_s=int(each.idle_minutes * 60),
         max_usd_per_hour=each.max_usd_per_hour,
+        scripts=each.scripts,
         ram=config.ram if config.ram and config.ram.partition == each.name else None,
     )
 

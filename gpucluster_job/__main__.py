@@ -8,8 +8,8 @@ sys.path[0] = sys.path[0].rpartition("/")[0]  # Python puts the package's own fo
 MODULES = {
     "job": "job",
     "chain": "chain",
-    "rank": "ranks.rank",
-    "mpi-rank": "ranks.rank",
+    "rank": "sagemaker.on_slurm",
+    "mpi-rank": "sagemaker.on_slurm",
     "hosted-rank": "ranks.hosted",
     "hosted-mpi-rank": "ranks.hosted",
     "role": "roles.role",

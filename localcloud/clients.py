@@ -33,6 +33,22 @@ def client(service: str, region: str = "us-east-1") -> Any:
         return _client(service, region, _endpoint_url)
 
 
+def client_of(service: str, region: str, access_key_id: str, secret_access_key: str, session_token: str) -> Any:
+    """Not cached, and with the credentials of somebody else. RuntimeError before `configure`."""
+    if _endpoint_url is None:
+        raise RuntimeError("no endpoint yet: localcloud.clients.configure() comes first")
+    with _lock:
+        return boto3.client(
+            service,
+            region_name=region,
+            endpoint_url=_endpoint_url,
+            aws_access_key_id=access_key_id,
+            aws_secret_access_key=secret_access_key,
+            aws_session_token=session_token,
+            config=Config(retries={"max_attempts": 4}, s3={"addressing_style": "path"}),
+        )
+
+
 @functools.lru_cache(maxsize=64)
 def _client(service: str, region: str, endpoint_url: str) -> Any:
     return boto3.client(

@@ -13,11 +13,12 @@ from constructs import Construct
 from gpucluster import render
 from gpucluster.baking import recipe
 from gpucluster.config import ClusterConfig
+from gpucluster.config.nodes import AS_USUAL
 from gpucluster.hardware.instances import InstanceType
 from stacks import encryption, roles
 from stacks.acknowledged import BUILDER_ROWS, acknowledge
 from stacks.bundle import Bundle, Parameters
-from stacks.images import image_id, machine_image, root_device
+from stacks.images import image_id, machine_image, root_device, root_gib
 
 NETWORK = "10.255.255.0/28"
 
@@ -55,6 +56,7 @@ class ImageBuilder(cdk.Stack):
         role = self._role(config, bundle, parameters)
         bundle.announce(parameters)
         vpc = self._vpc(config)
+        key = encryption.customer_key(self, config.security.kms_key_arn)
         self.instance = ec2.Instance(
             self,
             "Instance",
@@ -69,7 +71,7 @@ class ImageBuilder(cdk.Stack):
             role=role,
             http_tokens=ec2.HttpTokens.REQUIRED,
             http_put_response_hop_limit=1,
-            block_devices=[root_device(encryption.customer_key(self, config.security.kms_key_arn))],
+            block_devices=[root_device(key, root_gib(config, base, baked=False, root=AS_USUAL))],
             propagate_tags_to_volume_on_creation=True,
         )
         cdk.Tags.of(self.instance).add("gpucluster:role", "image")

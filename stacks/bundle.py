@@ -105,13 +105,14 @@ class Bundle(Construct):
         others = list(parameters.node.children)
         parameters.add(id_, name, value).node.add_dependency(*others, *after)
 
-    def wait_until_live(self, *after: IDependable) -> cdk.CfnWaitCondition:
+    def wait_until_live(self, *after: IDependable, scripts_s: int = 0) -> cdk.CfnWaitCondition:
+        """`scripts_s`: how long the user's own scripts may take."""
         condition = cdk.CfnWaitCondition(
             self,
             f"Live{self.version}{self.head_generation}",
             handle=self.handle.ref,
             count=1,
-            timeout=str(BOOT_TIMEOUT_S),
+            timeout=str(BOOT_TIMEOUT_S + scripts_s),
         )
         condition.node.add_dependency(*after)
         return condition

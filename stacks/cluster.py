@@ -14,20 +14,21 @@ from gpucluster import render, updates
 from gpucluster.baking import pins
 from gpucluster.config import ClusterConfig
 from gpucluster.config.construct_ids import pascal
+from gpucluster.config.scripts import minutes
 from gpucluster.layout import expand
 from stacks import encryption, record, roles
 from stacks.acknowledged import acknowledge, rows
 from stacks.bundle import Bundle, Parameters
 from stacks.context import Context
 from stacks.head import HeadNode, generation
-from stacks.images import image_id
+from stacks.images import image_id, root_gib
 from stacks.monitoring import Monitoring
 from stacks.network import Network
 from stacks.partitions import Partitions
 from stacks.placeholders import NO_ACCOUNT
 from stacks.storage import Storage
 from stacks.storage.home import HomeVolume
-from stacks.storage.s3_access import grant_environments
+from stacks.storage.s3_access import grant_environments, grant_scripts
 
 
 class GpuCluster(cdk.Stack):
@@ -87,7 +88,9 @@ class GpuCluster(cdk.Stack):
             topic_arn=self.monitoring.topic_arn,
         )
         self._budget(context)
-        self.monitoring.watch_from(self.bundle.wait_until_live(self.head, self.parameters))
+        scripts_s = minutes(config.head_node.scripts) * 60
+        live = self.bundle.wait_until_live(self.head, self.parameters, scripts_s=scripts_s)
+        self.monitoring.watch_from(live)
         self.ssh_host = self._ssh_load_balancer()
         self._outputs()
         acknowledge(self, config.name, rows(config))
@@ -111,7 +114,9 @@ class GpuCluster(cdk.Stack):
         places = (self.network.availability_zone, network.vpc_cidr, network.vpc_id, network.subnet_id)
         again = [str(self.replacements)] if self.replacements else []
         image = image_id(self, self.layout.head_image)
-        self.head_generation = generation(image, self._config.security.kms_key_arn, *places, *again)
+        root = self._config.head_node.root_volume
+        gib = root_gib(self._config, self.layout.head_image, baked=False, root=root)
+        self.head_generation = generation(image, self._config.security.kms_key_arn, *places, *again, gib=gib, root=root)
         return Bundle(
             self,
             "Bundle",
@@ -203,6 +208,8 @@ class GpuCluster(cdk.Stack):
         roles.grant_compute(self.compute_role, cluster=self._config.name)
         if cache := self._config.software.cache:
             grant_environments(self.compute_role, cache, self.key)
+        grant_scripts(self.head_role, self._config.head_node.scripts, self.key)
+        grant_scripts(self.compute_role, (s for each in self.layout.partitions for s in each.scripts), self.key)
         roles.grant_head(
             self.head_role,
             cluster=self._config.name,

@@ -33,7 +33,7 @@ class Endpoints(Construct):
         file_systems: bool,
         notices: bool,
     ) -> None:
-        """`job_roles`: jobs assume their own role, with STS. `file_systems`: the head node creates some, with FSx.
+        """`job_roles`: jobs assume their own role, with STS. `file_systems`: the head node asks FSx for some.
         `notices`: it sends e-mails about jobs, with SNS."""
         super().__init__(scope, id_)
         self._vpc = vpc

@@ -12,10 +12,10 @@ from aws_cdk import aws_route53 as route53
 from constructs import Construct, IDependable
 
 from gpucluster import render
-from gpucluster.config.checks.online.images import ROOT_VOLUME_GIB
+from gpucluster.config.nodes import RootVolume
 from gpucluster.hardware.instances import INSTANCE_TYPES
 from stacks.context import Context
-from stacks.images import machine_image, root_device
+from stacks.images import Template, machine_image, root_device, root_disk, root_gib
 from stacks.network import Network
 from stacks.storage.home import HomeVolume
 
@@ -24,10 +24,12 @@ REBOOT_AFTER_MINUTES = 5
 """Fewer than for the recovery, because the two must not happen at once."""
 
 
-def generation(*what_replaces: str | None) -> str:
+def generation(*what_replaces: str | None, gib: int, root: RootVolume) -> str:
     """8 hex digits of a hash over everything that makes CloudFormation replace the head node. Only a head node of the
-    generation that the stack wants applies the stack's bundle, and takes the data volume from another head node."""
-    return sha256(repr((*what_replaces, ROOT_VOLUME_GIB)).encode()).hexdigest()[:8]
+    generation that the stack wants applies the stack's bundle, and takes the data volume from another head node.
+    `gib`, `root`: its root disk."""
+    more = [each for each in (root.iops, root.throughput_mibps) if each]
+    return sha256(repr((*what_replaces, gib, *more)).encode()).hexdigest()[:8]
 
 
 class HeadNode(Construct):
@@ -48,6 +50,8 @@ class HeadNode(Construct):
         super().__init__(scope, id_)
         self._topic_arn = topic_arn
         config, network, role = context.config, context.network, context.head_role
+        root = config.head_node.root_volume
+        gib = root_gib(config, context.layout.head_image, baked=False, root=root)
         instance_type = config.head_node.instance_type
         self.instance = ec2.Instance(
             self,
@@ -65,10 +69,12 @@ class HeadNode(Construct):
             http_tokens=ec2.HttpTokens.REQUIRED,
             http_put_response_hop_limit=1,
             disable_api_termination=config.head_node.termination_protection,
-            block_devices=[root_device(context.key)],
+            block_devices=None if root.throughput_mibps else [root_device(context.key, gib, root)],
             # The budget counts costs with the cluster's tag.
             propagate_tags_to_volume_on_creation=True,
         )
+        if root.throughput_mibps:
+            self._disk_of_template(root_disk(context.key, gib, root))
         if replacements:
             # CloudFormation creates what has a new logical id, then deletes what had the old one. That works even if
             # the old instance was terminated; every other change of a terminated instance fails.
@@ -85,6 +91,14 @@ class HeadNode(Construct):
         remedy = "recover" if INSTANCE_TYPES[instance_type].recovered_by_alarm else None
         self._alarm("Recover", "StatusCheckFailed_System", RECOVER_AFTER_MINUTES, remedy)
         self._alarm("Reboot", "StatusCheckFailed_Instance", REBOOT_AFTER_MINUTES, "reboot")
+
+    def _disk_of_template(self, disk: Template.BlockDeviceMappingProperty) -> None:
+        """Only a launch template can set the throughput of an instance's disk."""
+        data = Template.LaunchTemplateDataProperty(block_device_mappings=[disk])
+        template = Template(self, "Disk", launch_template_data=data)
+        self.instance.instance.launch_template = ec2.CfnInstance.LaunchTemplateSpecificationProperty(
+            launch_template_id=template.ref, version=template.attr_latest_version_number
+        )
 
     def _record(self, network: Network) -> route53.ARecord:
         return route53.ARecord(

@@ -8,10 +8,14 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 
-from gpucluster.baking import pins
+from gpucluster.baking import pins, roots
 from gpucluster.baking.recipe import Extras, recipe
 from gpucluster.config import ClusterConfig
 from gpucluster.config.checks.online.images import PUBLIC_PARAMETERS, ROOT_DEVICE, ROOT_VOLUME_GIB
+from gpucluster.config.nodes import AS_USUAL, RootVolume
+from stacks.encryption import key_arn
+
+Template = ec2.CfnLaunchTemplate
 
 
 @lru_cache(maxsize=8)
@@ -40,9 +44,31 @@ def node_image_id(stack: cdk.Stack, config: ClusterConfig, image: str) -> str:
     return pins.find(pins.read(config._document.file), baking) or base
 
 
-def root_device(key: kms.IKey | None) -> ec2.BlockDevice:
-    """The root volume of an instance in the template, encrypted."""
+def root_disk(
+    key: kms.IKey | None, gib: int = ROOT_VOLUME_GIB, root: RootVolume = AS_USUAL
+) -> Template.BlockDeviceMappingProperty:
+    """The root volume of an instance, encrypted."""
+    ebs = Template.EbsProperty(
+        volume_size=gib,
+        volume_type="gp3",
+        iops=root.iops,
+        throughput=root.throughput_mibps,
+        encrypted=True,
+        kms_key_id=key_arn(key),
+        delete_on_termination=True,
+    )
+    return Template.BlockDeviceMappingProperty(device_name=ROOT_DEVICE, ebs=ebs)
+
+
+def root_device(key: kms.IKey | None, gib: int = ROOT_VOLUME_GIB, root: RootVolume = AS_USUAL) -> ec2.BlockDevice:
+    """The same for an instance of the template, without its throughput: AWS::EC2::Instance has no property for it."""
     volume = ec2.BlockDeviceVolume.ebs(
-        ROOT_VOLUME_GIB, encrypted=True, kms_key=key, volume_type=ec2.EbsDeviceVolumeType.GP3
+        gib, encrypted=True, kms_key=key, volume_type=ec2.EbsDeviceVolumeType.GP3, iops=root.iops
     )
     return ec2.BlockDevice(device_name=ROOT_DEVICE, volume=volume)
+
+
+def root_gib(config: ClusterConfig, image: str, baked: bool, root: RootVolume) -> int:
+    """Its size. A baked image's disk is as large as its builder's."""
+    size = roots.gib(pins.read(config._document.file), image, root.gib)
+    return max(size, roots.gib(pins.read(config._document.file), image, None)) if baked else size

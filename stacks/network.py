@@ -57,7 +57,7 @@ class Network(Construct):
                 subnet=self.subnet,
                 callers=[self.head, self.compute],
                 job_roles=config.jobs_have_role,
-                file_systems=bool(config.lustre_with_jobs),
+                file_systems=config.asks_fsx,
                 notices=config.monitoring.alarm_email is not None,
             )
 

@@ -13,12 +13,10 @@ from constructs import Construct
 
 from gpucluster import layout as expanded
 from gpucluster import render
-from gpucluster.config.checks.online.images import ROOT_DEVICE, ROOT_VOLUME_GIB
 from gpucluster.config.construct_ids import pascal
 from gpucluster.hardware.instances import EfaMode, InstanceType, efa_layout
 from gpucluster.layout import Layout
-from stacks.encryption import key_arn
-from stacks.images import node_image_id
+from stacks.images import image_id, node_image_id, root_disk, root_gib
 from stacks.network import Network
 from stacks.purchase import Purchase
 
@@ -37,7 +35,6 @@ class Launches:
     network: Network
     profile: iam.InstanceProfile
     user_data: str
-    key: kms.IKey | None
     tags: Mapping[str, str]
     """The user's own."""
 
@@ -59,14 +56,18 @@ class Partitions(Construct):
         config = layout.config
         # No partition's id has a hyphen, so this id is free.
         profile = iam.InstanceProfile(self, "Node-Profile", role=role)
-        launches = Launches(config.name, network, profile, render.user_data(config, "compute"), key, config.tags)
+        launches = Launches(config.name, network, profile, render.user_data(config, "compute"), config.tags)
         self.all: list[Partition] = []
         groups: dict[str, str] = {}
         stack = cdk.Stack.of(self)
         images = {image: node_image_id(stack, config, image) for image in {each.image for each in layout.partitions}}
         for each in layout.partitions:
             image = images[each.image]
-            made = Partition(self, pascal(each.name), partition=each, image_id=image, launches=launches, groups=groups)
+            gib = root_gib(config, each.image, image != image_id(stack, each.image), each.root)
+            disk = root_disk(key, gib, each.root)
+            made = Partition(
+                self, pascal(each.name), partition=each, image_id=image, disk=disk, launches=launches, groups=groups
+            )
             self.all.append(made)
 
     def __iter__(self) -> Iterator[Partition]:
@@ -86,6 +87,7 @@ class Partition(Construct):
         *,
         partition: expanded.Partition,
         image_id: str,
+        disk: Template.BlockDeviceMappingProperty,
         launches: Launches,
         groups: dict[str, str],
     ) -> None:
@@ -93,6 +95,7 @@ class Partition(Construct):
         super().__init__(scope, id_)
         self.name = partition.name
         self.image_id = image_id
+        self._disk = disk
         self.purchase = Purchase(partition.purchase, partition.reservation_id)
         self.group = partition.group
         self.topology = partition.topology
@@ -129,7 +132,7 @@ class Partition(Construct):
             user_data=cdk.Fn.base64(self._launches.user_data),
             iam_instance_profile=Template.IamInstanceProfileProperty(arn=profile_arn),
             metadata_options=Template.MetadataOptionsProperty(http_tokens="required", http_put_response_hop_limit=1),
-            block_device_mappings=[_encrypted_root_mapping(self._launches.key)],
+            block_device_mappings=[self._disk],
             network_interfaces=_interfaces(instance_type, efa=efa, network=self._launches.network),
             placement=Template.PlacementProperty(group_name=self._group_name) if self._group_name else None,
             instance_market_options=self.purchase.market(),
@@ -177,14 +180,3 @@ def _interfaces(
         )
         for interface in layout
     ]
-
-
-def _encrypted_root_mapping(key: kms.IKey | None) -> Template.BlockDeviceMappingProperty:
-    ebs = Template.EbsProperty(
-        volume_size=ROOT_VOLUME_GIB,
-        volume_type="gp3",
-        encrypted=True,
-        kms_key_id=key_arn(key),
-        delete_on_termination=True,
-    )
-    return Template.BlockDeviceMappingProperty(device_name=ROOT_DEVICE, ebs=ebs)

@@ -6,6 +6,7 @@ usage: aws_api parameter NAME [KEY]         a value of Parameter Store, or of th
        aws_api secret ARN [KEY]             a secret, or a value of the JSON in it
        aws_api node                         the name of this instance's Slurm node, or nothing
        aws_api put-tag INSTANCE KEY VALUE
+       aws_api object S3_ADDRESS FILE       downloads s3://bucket/key of this region
 
 It takes a tenth of the AWS CLI's processor time (0.08 s for 0.8 s), and a boot makes several calls.
 """
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from html import unescape
 from http.client import HTTPException
 from urllib.error import HTTPError
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import Request, urlopen
 
 from gpucluster_node import imds, names
@@ -79,12 +80,14 @@ def endpoint(service: str, region: str) -> str:
 def signed(
     credentials: Credentials, service: str, region: str, url: str, body: bytes, headers: Mapping[str, str], now: str
 ) -> dict[str, str]:
-    """The headers of a POST to `url`, which has no path, with Signature Version 4. `now`: as 20260131T235959Z."""
+    """The headers with Signature Version 4 of a POST to `url`, or of a GET if there is no body. `now`: as
+    20260131T235959Z."""
     scope = f"{now[:8]}/{region}/{service}/aws4_request"
     sent = {**headers, "host": urlsplit(url).netloc, "x-amz-date": now, "x-amz-security-token": credentials.token}
     names = ";".join(sorted(sent))
     lines = "".join(f"{name}:{sent[name]}\n" for name in sorted(sent))
-    request = f"POST\n/\n\n{lines}\n{names}\n{hashlib.sha256(body).hexdigest()}"
+    method = "POST" if body else "GET"
+    request = f"{method}\n{urlsplit(url).path}\n\n{lines}\n{names}\n{hashlib.sha256(body).hexdigest()}"
     key = f"AWS4{credentials.secret}".encode()
     for part in scope.split("/"):
         key = hmac.digest(key, part.encode(), "sha256")
@@ -95,28 +98,33 @@ def signed(
 
 
 def call(service: str, body: bytes, headers: Mapping[str, str], tries: int = TRIES) -> str:
+    """Raises Refused."""
+    return _patiently(lambda: _sent(service, "/", body, headers), tries).decode()
+
+
+def _patiently(once: Callable[[], bytes], tries: int = TRIES) -> bytes:
     """Raises Refused. Retries temporary errors after a random time, because many nodes boot at once."""
     for attempt in range(1, tries):
         try:
-            return _call_once(service, body, headers)
+            return once()
         except Refused as error:
             if not error.passes:
                 raise
         except NO_ANSWER as error:
             print(f"cannot reach AWS yet: {error}", file=sys.stderr)
         time.sleep(random.uniform(0, min(LONGEST_WAIT_S, 2**attempt)))
-    return _call_once(service, body, headers)
+    return once()
 
 
-def _call_once(service: str, body: bytes, headers: Mapping[str, str]) -> str:
+def _sent(service: str, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
     region = os.environ["AWS_DEFAULT_REGION"]
-    url = endpoint(service, region) + "/"
+    url = endpoint(service, region) + path
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    request = Request(url, body, signed(role_credentials(), service, region, url, body, headers, now))
+    request = Request(url, body or None, signed(role_credentials(), service, region, url, body, headers, now))
     try:
         with urlopen(request, timeout=TIMEOUT_S) as answer:
-            text: str = answer.read().decode()
-            return text
+            found: bytes = answer.read()
+            return found
     except HTTPError as error:
         raise Refused(error.code, reason(error.code, error.read().decode(errors="replace"))) from None
 
@@ -190,12 +198,22 @@ def put_tag(instance: str, key: str, value: str) -> None:
     _ec2("CreateTags", ResourceId_1=instance, Tag_1_Key=key, Tag_1_Value=value[:TAG_CHARACTERS])
 
 
+def save_object(address: str, file: str) -> None:
+    """Path-style, as S3's API reference has it for GetObject: a bucket's name may have dots."""
+    headers = {"x-amz-content-sha256": hashlib.sha256(b"").hexdigest()}
+    path = "/" + quote(address[len("s3://") :], safe="/-_.~")
+    found = _patiently(lambda: _sent("s3", path, b"", headers))
+    with open(file, "wb") as target:
+        target.write(found)
+
+
 VERBS: dict[str, Callable[..., str | None]] = {
     "parameter": parameter,
     "put-parameter": put_parameter,
     "secret": secret,
     "node": node,
     "put-tag": put_tag,
+    "object": save_object,
 }
 
 

@@ -26,7 +26,7 @@ _ENDED_FROM_OUTSIDE = (
 _NEXT_TRY = re.compile(r"; next try (?:at once|in (\d+) s)$")
 _PROGRAMS = re.compile(
     r"health: |spot: |doctor: |Capacity Block |EC2 plans |EC2's status checks fail: |launched from an older template "
-    r"|step=\w+ line=|/\S+ is being (built|filled)"
+    r"|step=\w+ line=|step=scripts/|/\S+ is being (built|filled)"
 )
 """Reasons without a time with which programs drain nodes begin with these words. `gpucluster up --drain` is not among
 them: its nodes stay out of service during a change."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gpucluster_node import fleet
+from gpucluster_node import addresses, fleet
 from gpucluster_node.aws import AWS_ERRORS, client
 from gpucluster_node.log import start_logging
 
@@ -24,12 +24,21 @@ NOTHING = "-"
 """Placeholder for an empty column, because bash treats several tabs as one."""
 
 
-def resolve(mounts: list[Mount], ask: Callable[[str], Mapping[str, Any]]) -> list[Mount]:
-    """`ask`: returns the parameter of a name. Values of the cluster file take precedence.
+def resolve(
+    mounts: list[Mount], ask: Callable[[str], Mapping[str, Any]], find: Callable[[Mount], Mapping[str, Any]]
+) -> list[Mount]:
+    """`ask`: returns the parameter of a name. Values of the cluster file take precedence. `find`: asks FSx for the
+    address of a file system that exists already.
 
     A file system with `lifetime: jobs` has no permanent address: see lustre_users.py.
     """
-    return [each if each.get("lifetime") == "jobs" else {**ask(each["parameter"]), **each} for each in mounts]
+    return [each if each.get("lifetime") == "jobs" else {**_known(each, ask, find), **each} for each in mounts]
+
+
+def _known(
+    mount: Mount, ask: Callable[[str], Mapping[str, Any]], find: Callable[[Mount], Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    return find(mount) if addresses.is_existing(mount) else ask(mount["parameter"])
 
 
 def table(mounts: list[Mount]) -> Iterator[str]:
@@ -58,7 +67,7 @@ def main() -> None:
     mounts = json.loads(Path(fleet.BUNDLE, "storage.json").read_text())["mounts"]
     cluster, ssm = fleet.load(), client("ssm")
     try:
-        found = resolve(mounts, lambda name: fleet.parameter(ssm, cluster, name))
+        found = resolve(mounts, lambda name: fleet.parameter(ssm, cluster, name), addresses.of)
     except AWS_ERRORS as error:
         sys.exit(f"Parameter Store does not return where the file systems are: {error}")
     print(json.dumps({"mounts": found}, indent=2))

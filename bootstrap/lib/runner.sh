@@ -30,12 +30,12 @@ one_at_a_time() {
     exit 1
 }
 
-# run_step NAME: runs step_NAME from NAME.sh, in any folder of steps/, in a subshell: errexit holds there, and no variable or
-# function outlives the step. It is ended after STEP_LIMIT_S.
+# run_step NAME [SECONDS SHOWN]: runs step_NAME from NAME.sh, in any folder of steps/, in a subshell: errexit holds there, and no
+# variable or function outlives the step. It is ended after SECONDS (STEP_LIMIT_S), and called SHOWN in what is reported.
 run_step() {
-    local name=$1 began=${EPOCHREALTIME/./} scratch status tee_pid step_pid
+    local name=$1 limit_s=${2:-$STEP_LIMIT_S} shown=${3:-$1} began=${EPOCHREALTIME/./} scratch status tee_pid step_pid
     scratch=$(mktemp -d)
-    say "step=$name status=started"
+    say "step=$shown status=started"
     exec {errors}> >(exec tee "$scratch/stderr" >&2)
     tee_pid=$!
     set +e
@@ -49,32 +49,32 @@ run_step() {
     ) 2>&"$errors" 9>&- &
     step_pid=$!
     exec {errors}>&-
-    end_late "$step_pid" "$tee_pid" "$scratch/late" </dev/null >/dev/null 2>&1 9>&- &
+    end_late "$step_pid" "$tee_pid" "$scratch/late" "$limit_s" </dev/null >/dev/null 2>&1 9>&- &
     wait "$step_pid"
     status=$?
     wait "$tee_pid"
     set -e
     if [ -s "$scratch/late" ] || [ "$status" -ne 0 ]; then
-        stop_at "$name" "$status" "$scratch"
+        stop_at "$shown" "$status" "$scratch"
     fi
     rm -rf "$scratch"
-    say "step=$name status=ok seconds=$(seconds_since "$began")"
+    say "step=$shown status=ok seconds=$(seconds_since "$began")"
 }
 
-# end_late STEP TEE FILE: if the step still runs after the limit, or a process that has its errors, writes to FILE what it runs,
+# end_late STEP TEE FILE SECONDS: if the step still runs after SECONDS, or a process that has its errors, writes to FILE what it runs,
 # and ends it with all processes below it. The innermost are asked first, so that the step notes the line.
 end_late() {
-    local step=$1 tee=$2 file=$3 status=0 tree inner pid
-    timeout "$STEP_LIMIT_S" tail --pid="$tee" -f /dev/null || status=$?
+    local step=$1 tee=$2 file=$3 limit_s=$4 status=0 tree inner pid
+    timeout "$limit_s" tail --pid="$tee" -f /dev/null || status=$?
     if [ "$status" -ne 124 ]; then return; fi
     if ! kill -0 "$step" 2>/dev/null; then
-        echo "no end after $STEP_LIMIT_S s: a process that it started has its errors" >"$file"
+        echo "no end after $limit_s s: a process that it started has its errors" >"$file"
         kill -KILL "$tee"
         return
     fi
     mapfile -t tree < <(tree_of "$step")
     mapfile -t inner < <(for pid in "${tree[@]}"; do pgrep -P "$pid" >/dev/null || echo "$pid"; done)
-    echo "no end after $STEP_LIMIT_S s, it ran: $(ps -ww -o args= -p "${inner[*]}" | paste -sd '|')" >"$file"
+    echo "no end after $limit_s s, it ran: $(ps -ww -o args= -p "${inner[*]}" | paste -sd '|')" >"$file"
     kill "${inner[@]}"
     sleep 2
     mapfile -t -O "${#tree[@]}" tree < <(tree_of "$step") # a step that tries again has begun another process
@@ -131,14 +131,17 @@ note_failure() {
     printf '%s\n' "$line" "${command%%$'\n'*} exited with status $status" >"$file"
 }
 
-# stop_at NAME STATUS SCRATCH: reports the failed step and ends the boot.
+# stop_at NAME STATUS SCRATCH: reports the failed step and ends the boot. A script of the user, scripts/NAME, has no line of ours, and
+# its own log.
 stop_at() {
-    local name=$1 status=$2 scratch=$3 line='?' command="exited with status $2" reason
+    local name=$1 status=$2 scratch=$3 line='?' command="exited with status $2" reason place log=boot.log
     if [ -s "$scratch/failure" ]; then
         { IFS= read -r line && IFS= read -r command; } <"$scratch/failure"
     fi
     reason=$(cat "$scratch/late" 2>/dev/null || last_error "$scratch/stderr")
-    reason="step=$name line=$line: $(cut_to 150 "${reason:-$command}") (log /var/log/gpucluster/boot.log)"
+    place="step=$name line=$line"
+    if [[ $name == scripts/* ]]; then place="step=$name" log=$name.log; fi
+    reason="$place: $(cut_to 150 "${reason:-$command}") (log /var/log/gpucluster/$log)"
     rm -rf "$scratch"
     say "$reason"
     say "step=$name status=failed exit_status=$status"

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpucluster.cli.frame.context import CliContext
-from gpucluster.errors import UsageError
+from gpucluster.errors import CloudError, UsageError
 
 if TYPE_CHECKING:
+    from gpucluster.cli.training import costing
     from gpucluster.cluster.plan import Bill
     from gpucluster.config import ClusterConfig
     from gpucluster.following import cost
@@ -46,34 +47,70 @@ def command(context: CliContext, by: str, since: datetime | None, until: datetim
 
     A job pays for its nodes from their launch until they end, or until the next job starts on them. Jobs that share a
     node divide its price. Of each amount, `idle` is time without a job, `failed` is of runs that failed, and
-    `waiting` is time in which ranks waited for data.
+    `waiting` is time in which ranks waited for data. Training jobs on SageMaker follow, where a sagemaker.yaml is here.
     """
+    from gpucluster.cli.frame import target
+
+    now = time.time()
+    times = Times.of(since, until, now)
+    account = target.account(context)
+    if account is None:
+        _print(_of_cluster(context, by, times), None, form)
+        return 0
+    from gpucluster.cli.training import costing
+
+    training = costing.read(account, by, times.since_s, times.until_s, now)
+    found = None
+    if target.has_cluster(context):
+        try:
+            found = _of_cluster(context, by, times)
+        except CloudError as error:
+            click.echo(f"warning: what the cluster has cost is not shown: {error.message}", err=True)
+    _print(found, training, form)
+    return 0
+
+
+def _print(shown: Shown | None, training: costing.Shown | None, form: str | None) -> None:
+    from gpucluster.cli.training import costing
+
+    if form == "json":
+        own = shown.as_json() if shown else {}
+        click.echo(json.dumps(own | ({"sagemaker": training.as_json()} if training else {})))
+        return
+    if shown and form == "csv":
+        click.echo(_csv(shown.table()), nl=False)
+    elif shown:
+        _show(shown)
+    if training and form == "csv":
+        if shown:
+            click.echo("the training jobs on SageMaker are not in this table: --json has both", err=True)
+        else:
+            click.echo(_csv(training.table()), nl=False)
+    elif training:
+        click.echo("\non SageMaker:" if shown else "on SageMaker:", err=True)
+        costing.show(training)
+
+
+def _of_cluster(context: CliContext, by: str, times: Times) -> Shown:
+    """Raises CloudError."""
     from gpucluster.cli.frame.connection import head
     from gpucluster.cluster import local_cloud, plan
     from gpucluster.following import cost
     from gpucluster.layout import expand
 
-    config, times = context.load(), Times.of(since, until, time.time())
+    config = context.load()
     bill = plan.bill(expand(config))
     beside = {item.name: item.usd_per_hour for item in bill.items if item.lasting and item.usd_per_hour}
     with head(context, config) as remote:
         found = cost.read(remote, config, times.since_s, times.until_s, beside)
     local = local_cloud.read(context.config_path, config.name) is not None
     saved, why = (None, "nobody bills this cluster") if local else _saved(context, config, found)
-    shown = Shown(found, cost.rows(found, by), by, times, config, bill, saved, why)
-    if form == "json":
-        click.echo(json.dumps(shown.as_json()))
-    elif form == "csv":
-        click.echo(_csv(shown.table()), nl=False)
-    else:
-        _show(shown, local=local)
-    return 0
+    return Shown(found, cost.rows(found, by), by, times, config, bill, saved, why, local)
 
 
 def _saved(context: CliContext, config: ClusterConfig, found: cost.Account) -> tuple[float | None, str]:
     """What spot capacity saved, or None and the reason why that is not known."""
     from gpucluster.cluster import aws, spot_prices
-    from gpucluster.errors import CloudError
     from gpucluster.following import cost
 
     of_spot = [each for each in found.charges if each.purchase == "spot"]
@@ -125,6 +162,8 @@ class Shown:
     saved_by_spot: float | None
     spot_problem: str
     """Why that is not known."""
+    local: bool = False
+    """Whether the cluster runs on this machine."""
 
     def money(self) -> dict[str, list[int]]:
         """Column -> the cents of each row. No part of a row is more than the row."""
@@ -215,18 +254,18 @@ def _time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _show(shown: Shown, *, local: bool) -> None:
+def _show(shown: Shown) -> None:
     from gpucluster.cli.frame.columns import columns
 
     table = shown.table()
     total = ["total", *[""] * (len(table[0]) - len(MONEY) - 1), *(f"{usd:.2f}" for usd in shown.usd().values())]
     total[-len(MONEY) - 1] = f"{sum(row.node_hours for row in shown.rows):.2f}"
     click.echo("\n".join(columns([*table, total])))
-    for sentence in _sentences(shown, local=local):
+    for sentence in _sentences(shown):
         click.echo(sentence, err=True)
 
 
-def _sentences(shown: Shown, *, local: bool) -> Iterator[str]:
+def _sentences(shown: Shown) -> Iterator[str]:
     usd, config = shown.usd(), shown.config
     if usd["usd"]:
         parts = {"idle nodes": "idle_usd", "failed runs": "failed_usd", "ranks that waited for data": "waiting_usd"}
@@ -244,7 +283,7 @@ def _sentences(shown: Shown, *, local: bool) -> Iterator[str]:
         yield f"without {', '.join(unpriced)}, whose price is not known"
     yield f"prices: {shown.bill.where_and_when}; not included: {', '.join(shown.not_included())}"
     yield from shown.found.lacks
-    if local:
+    if shown.local:
         yield "the cluster runs on this machine: nobody bills this, it is what AWS would ask for the same time"
 
 

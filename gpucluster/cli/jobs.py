@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpucluster import account
-from gpucluster.cli.frame import tree
+from gpucluster.cli.frame import target, tree
 from gpucluster.cli.frame.columns import columns
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
@@ -18,6 +18,9 @@ from gpucluster.errors import CloudError
 from gpucluster.following import causes, cost, jobs, ownership, tasks
 from gpucluster.head import arrays, slurm
 from gpucluster.head.remote import Remote
+
+if TYPE_CHECKING:
+    from gpucluster.sagemaker.following.account import Account
 
 
 @click.command()
@@ -35,17 +38,12 @@ from gpucluster.head.remote import Remote
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list to stdout.")
 @click.pass_obj
 def command(context: CliContext, count: int, project: str | None, as_json: bool) -> int:
-    """List all pending and running jobs and the newest that have ended, in order of their job IDs."""
-    config = context.layout().config
-    with head(context, config) as remote:
-        if project:
+    """List all pending and running jobs and the newest that have ended, in order of their job IDs. Those on SageMaker
+    follow, where a sagemaker.yaml is here."""
+    if project:
+        with head(context, context.layout().config) as remote:
             return _tree(remote, project, as_json)
-        rows = shown(remote, count)
-        if config.users:
-            owners = ownership.owners(remote, [row["job_id"] for row in rows])
-            rows = [row | {"user": owners.get(row["job_id"], account.user())} for row in rows]
-        if not context.chosen_context():
-            rows = priced(remote, config, rows)
+    rows = _of_both(context, count)
     if as_json:
         click.echo(json.dumps(rows))
     elif rows:
@@ -53,6 +51,45 @@ def command(context: CliContext, count: int, project: str | None, as_json: bool)
     else:
         click.echo("no jobs yet", err=True)
     return 0
+
+
+def _of_both(context: CliContext, count: int) -> list[dict[str, Any]]:
+    """If only one of the two targets answers, its jobs."""
+    training = target.account(context)
+    if training is None:
+        return _of_cluster(context, count)
+    asked: dict[str, Callable[[], list[dict[str, Any]]]] = {
+        "the cluster": lambda: [row | {"target": "cluster"} for row in _of_cluster(context, count)],
+        "SageMaker": lambda: _of_sagemaker(training, count),
+    }
+    if not target.has_cluster(context):
+        return asked["SageMaker"]()
+    rows, errors = list[dict[str, Any]](), list[CloudError]()
+    for whose, ask in asked.items():
+        try:
+            rows += ask()
+        except CloudError as error:
+            errors.append(error)
+            click.echo(f"warning: the jobs of {whose} are not listed: {error.message}", err=True)
+    if len(errors) == len(asked):
+        raise errors[0]
+    return rows
+
+
+def _of_sagemaker(training: Account, count: int) -> list[dict[str, Any]]:
+    from gpucluster.sagemaker.following import jobs as training_jobs
+
+    return [training_jobs.row(job, training.target.region) for job in training_jobs.listed(training, count)]
+
+
+def _of_cluster(context: CliContext, count: int) -> list[dict[str, Any]]:
+    config = context.layout().config
+    with head(context, config) as remote:
+        rows = shown(remote, count)
+        if config.users:
+            owners = ownership.owners(remote, [row["job_id"] for row in rows])
+            rows = [row | {"user": owners.get(row["job_id"], account.user())} for row in rows]
+        return rows if context.chosen_context() else priced(remote, config, rows)
 
 
 def shown(remote: Remote, count: int) -> list[dict[str, Any]]:
@@ -99,6 +136,7 @@ def _tree(remote: Remote, project: str, as_json: bool) -> int:
 
 COLUMNS = {
     "job": "job_id",
+    "target": "target",
     "user": "user",
     "name": "name",
     "state": "state",
@@ -178,12 +216,13 @@ def _order(entry: dict[str, Any]) -> tuple[int, str]:
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
-    """Whose a job is, only if the cluster has several users; what it has cost, only if that is accounted for."""
-    used = {header: key for header, key in COLUMNS.items() if key in rows[0]}
-    return columns([[*used], *([_cell(key, row[key]) for key in used.values()] for row in rows)])
+    """Whose a job is, only if the cluster has several users; what it has cost, only if that is accounted for; where it
+    runs, only if it may be on SageMaker."""
+    used = {header: key for header, key in COLUMNS.items() if any(key in row for row in rows)}
+    return columns([[*used], *([_cell(key, row.get(key, "")) for key in used.values()] for row in rows)])
 
 
 def _cell(key: str, value: Any) -> str:
-    if key == "usd":
+    if key == "usd" and value != "":
         return "not known" if value is None else f"{value:.2f}"
     return str(value)

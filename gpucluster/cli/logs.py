@@ -6,20 +6,22 @@ import re
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpucluster.cli.frame import following, screen
+from gpucluster.cli.frame import following, screen, target
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
-from gpucluster.cli.frame.job_id import job_id as job_number
 from gpucluster.cli.frame.moment import moment
 from gpucluster.errors import UsageError
 from gpucluster.following import jobs, logs
 from gpucluster.following.logs import Selection
 from gpucluster.following.patience import Patience
 from gpucluster.head.remote import Remote
+
+if TYPE_CHECKING:
+    from gpucluster.sagemaker.following.account import Account
 
 _AT_ONCE = 500
 """Lines. Printing each alone takes ten times as long."""
@@ -32,7 +34,7 @@ def _rank(value: str) -> str:
 
 
 @click.command()
-@click.argument("job_id", required=False, type=job_number)
+@click.argument("job_id", required=False, type=target.any_job)
 @click.option(
     "-f", "--follow", is_flag=True, help="Show the log until the job ends. Ctrl-C detaches; the job continues."
 )
@@ -52,9 +54,12 @@ def command(context: CliContext, /, job_id: str | None, follow: bool, boot: bool
     """Show the log of the job JOB_ID, or of the newest job. Each line names the rank and the node that wrote it.
 
     The head node chooses the lines, and only those travel. With --follow the exit code is 4 if the job failed.
-    Otherwise it is 0, also after Ctrl-C.
+    Otherwise it is 0, also after Ctrl-C. The log of a training job on SageMaker comes from CloudWatch.
     """
     asked = Selection(**selection)
+    if training := target.sagemaker(context, job_id):
+        _of_training_job(training, job_id, asked, follow=follow, boot=boot)
+        return 0
     if boot:
         if follow or asked != Selection(node=asked.node):
             raise UsageError("--boot takes no other option than --node", "pipe it into grep or tail")
@@ -64,6 +69,20 @@ def command(context: CliContext, /, job_id: str | None, follow: bool, boot: bool
     with head(context) as remote:
         _print(logs.lines(remote, _known(remote, job_id), asked))
     return 0
+
+
+def _of_training_job(training: Account, name: str | None, asked: Selection, *, follow: bool, boot: bool) -> None:
+    """Raises AwsError, JobFailedError, UsageError."""
+    from gpucluster.cli.training import following as on_sagemaker
+    from gpucluster.sagemaker.following import jobs as training_jobs
+
+    if boot:
+        raise UsageError("--boot: SageMaker shows no boot logs of its hosts", "`gpucluster why` shows what it does")
+    name = name or training_jobs.newest(training)
+    if not follow:
+        on_sagemaker.show(training, name, asked)
+    elif job := on_sagemaker.follow(training, name, asked):
+        job.check()
 
 
 def _print(lines: Iterator[str]) -> None:

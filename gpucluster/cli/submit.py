@@ -36,14 +36,12 @@ Examples:
 @click.command(cls=WithProgram, epilog=EXAMPLES, sections=SECTIONS)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[JOB.YAML] [-- COMMAND...]")
 @job_options()
+@click.option("--instance-type", metavar="TYPE", help="On SageMaker: other machines than those of its file.")
 @click.option(
-    "--on",
-    "place",
-    type=click.Choice(["cluster", "sagemaker"]),
-    default="cluster",
-    help="With --dry-run: sagemaker prints the request CreateTrainingJob, with what sagemaker.yaml (or -c) names.",
+    "--dry-run",
+    is_flag=True,
+    help="Print the Slurm script, or SageMaker's request, to stdout and submit nothing. Needs no cluster.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the Slurm script to stdout and submit nothing. Needs no cluster.")
 @click.option("--test-only", is_flag=True, help="Ask Slurm when the job would start, and submit nothing.")
 @click.option(
     "--emit-only",
@@ -59,7 +57,7 @@ def command(
     context: CliContext,
     /,
     words: tuple[str, ...],
-    place: str,
+    instance_type: str | None,
     dry_run: bool,
     test_only: bool,
     emit_only: Path | None,
@@ -81,21 +79,25 @@ def command(
     the last one succeeded with the same code, inputs, packages and command: the line then has skipped, and that run's
     job_id.
     """
+    from gpucluster.cli.frame import on_sagemaker
     from gpucluster.job.load import is_pipeline
     from gpucluster.submission.prepare import prepare
 
     file, given = split(words)
     given |= given_keys(flags)
-    if place == "sagemaker":
-        from gpucluster.cli.frame import on_sagemaker
-
-        return on_sagemaker.run(context, file, given, dry_run=dry_run)
+    if on_sagemaker.is_meant(file, given):
+        alone = {"emit-only": emit_only, "test-only": test_only}
+        of_slurm = tuple(key for key, value in alone.items() if value)
+        asked = on_sagemaker.Asked(dry_run, force, clean, follow, instance_type, of_slurm)
+        return on_sagemaker.run(context, file, given, asked)
+    if instance_type:
+        raise UsageError("--instance-type: only a job on SageMaker has it", "add --on sagemaker, or use --partition")
     if file and is_pipeline(file):
         from gpucluster.cli.frame import pipelines
 
-        alone = {"clean-state": clean, "emit-only": emit_only, "test-only": test_only}
-        alone = given | {key: value for key, value in alone.items() if value}
-        return pipelines.run(context, file, [*alone], force=force, dry_run=dry_run, follow=follow)
+        options = {"clean-state": clean, "emit-only": emit_only, "test-only": test_only}
+        options = given | {key: value for key, value in options.items() if value}
+        return pipelines.run(context, file, [*options], force=force, dry_run=dry_run, follow=follow)
     layout = context.layout()
     job = prepare(layout, file, given)
     if dry_run:

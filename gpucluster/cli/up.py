@@ -72,6 +72,7 @@ def command(
             refuse_another(context.config_path, config)
             ask_account(context.config_path, config)
             refuse_lost_images(context.config_path, config)
+            pin_larger_disks(context.config_path, config)
             deployment.let_finish()
             comparison = changes.compare(deployment, config, tell)
             for line in comparison.lines():
@@ -154,6 +155,15 @@ def refuse_lost_images(config_file: Path, config: ClusterConfig) -> None:
             f"{', '.join(lost)}, pinned in cdk.context.json: no such image in {config.region}; nothing was changed",
             "build it again with `gpucluster image build`, or delete the entry: nodes then boot the base image",
         )
+
+
+def pin_larger_disks(config_file: Path, config: ClusterConfig) -> None:
+    """Synthesis cannot ask for the size of an image."""
+    from gpucluster.baking import roots
+    from gpucluster.cluster import aws
+
+    if roots.pin(config_file, config, aws.connect(config, config_file).client("ec2")):
+        click.echo("note: cdk.context.json has the size of an image's disk, which root disks take over", err=True)
 
 
 def deployment_of(config_file: Path, config: ClusterConfig, *, tell: Callable[[str], None]) -> Deployment:

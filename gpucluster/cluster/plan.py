@@ -106,7 +106,7 @@ def beside_nodes(config: ClusterConfig) -> list[Item]:
         found.append(Item.priced("NAT gateway", prices.of(prices.NAT_GATEWAY, region)))
         found.append(Item.priced("public address of the NAT gateway", prices.of(prices.PUBLIC_IPV4, region)))
     if network.internet == "none":
-        count = BASIC_ENDPOINTS + config.jobs_have_role + bool(config.lustre_with_jobs)
+        count = BASIC_ENDPOINTS + config.jobs_have_role + config.asks_fsx
         count += config.monitoring.alarm_email is not None
         endpoint = prices.of(prices.INTERFACE_ENDPOINT, region)
         found.append(Item.priced(f"{count} endpoints of AWS's services", endpoint and endpoint.times(count)))

@@ -303,6 +303,18 @@ SnapshotId = Annotated[
         EC2_IDS,
     ),
 ]
+FileSystemId = Annotated[
+    str,
+    form(
+        "file-system-id-form",
+        "Mounts",
+        "file_system_id",
+        r"fs-[0-9a-f]{8,40}",
+        "the id of a file system on FSx or EFS (fs-…)",
+        "https://docs.aws.amazon.com/efs/latest/ug/API_DescribeFileSystems.html: FileSystemId; "
+        "https://docs.aws.amazon.com/fsx/latest/APIReference/API_FileSystem.html: FileSystemId",
+    ),
+]
 VpcId = Annotated[
     str,
     form("vpc-id-form", NETWORK, "vpc_id", r"vpc-([0-9a-f]{8}|[0-9a-f]{17})", "a VPC's id (vpc-…)", EC2_IDS),

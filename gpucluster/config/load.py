@@ -8,6 +8,7 @@ invalid value and an impossible combination, both are reported.
 from __future__ import annotations
 
 import typing
+from collections.abc import Iterator
 from copy import deepcopy
 from functools import reduce
 from operator import getitem
@@ -23,7 +24,7 @@ from gpucluster.config.foreign import recognized
 from gpucluster.config.limits import name_of
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.section import REFUSED, Section
-from gpucluster.config.storage import TYPES
+from gpucluster.config.storage import NAMES, OF_EXISTING, TYPES, Existing, kind_of
 from gpucluster.config.wording import finding as worded
 from gpucluster.errors import ConfigError, Notice
 
@@ -50,26 +51,32 @@ def loads(text: str, file: str = "cluster.yaml") -> ClusterConfig:
     if isinstance(document.data, dict) and _JOBS & document.data.keys() and not _OURS & document.data.keys():
         hint = f"`gpucluster submit {file} --dry-run` checks it; -c names another cluster file"
         raise ConfigError([_whole(file, "this is a job, not a cluster file", hint)])
-    config, outcome = _validate(document.data)
+    config, outcome = _validate(document)
     notices = [*document.problems, *map(document.notice, outcome.findings)]
     if config is None or any(notice.level == "error" for notice in notices):
         raise ConfigError(sorted(notices, key=lambda notice: (notice.line, notice.column)))
-    config._document = document
     config._warnings = tuple(map(document.notice, outcome.findings))
     config._silenced = tuple(map(document.notice, outcome.silenced))
     return config
 
 
-def _validate(data: Any) -> tuple[ClusterConfig | None, Outcome]:
+def _validate(document: Document) -> tuple[ClusterConfig | None, Outcome]:
     """The findings, including warnings, and the config. If there are errors, only its valid values can be read."""
+    data = document.data
     try:
         config = ClusterConfig.model_validate(data)
     except ValidationError as error:
         faults = _faults(error)
         partial = _without_faults(data, faults)
-        outcome = check(partial) if partial else Outcome()
+        outcome = _checked(partial, document) if partial else Outcome()
         return partial, Outcome((*(_finding(fault, data) for fault in faults), *outcome.findings), outcome.silenced)
-    return config, check(config)
+    return config, _checked(config, document)
+
+
+def _checked(config: ClusterConfig, document: Document) -> Outcome:
+    """Some rules read files beside the cluster file."""
+    config._document = document
+    return check(config)
 
 
 def _text(file: str) -> str:
@@ -99,12 +106,34 @@ def _whole(file: str, message: str, hint: str | None = None) -> Notice:
 def _finding(fault: Any, data: Any) -> Finding:
     path: Path = fault["loc"]
     section = _section(path, data)
-    allowed = [field.alias or name for name, field in section.model_fields.items()]
+    allowed = [*_annotations(section), *_of_same_type(section)]
     if fault["type"] == "union_tag_not_found":
-        allowed = list(TYPES.values())
-    finding = worded(fault, path, allowed)
+        allowed = list(NAMES)
+    finding = _of_new_one(fault, section) or worded(fault, path, allowed)
     limit = name_of(fault["type"], finding.path, _section(finding.path, data))
     return finding._replace(validator=finding.validator or limit)
+
+
+def _of_same_type(section: type[BaseModel]) -> Iterator[str]:
+    """Keys of the file system that exists, for an entry that could name one."""
+    theirs = {key for kind in _same_type(section) for key in _annotations(kind)}
+    yield from (key for key in OF_EXISTING if key in theirs - set(_annotations(section)))
+
+
+def _of_new_one(fault: Any, section: type[BaseModel]) -> Finding | None:
+    """For a key beside `file_system_id` that AWS takes only when it creates a file system."""
+    if fault["type"] != "extra_forbidden" or not issubclass(section, Existing):
+        return None
+    if not any(fault["loc"][-1] in kind.model_fields for kind in _same_type(section)):
+        return None
+    named = section.id_key
+    said = f"is a key of a new file system, but {named} names one that exists, which the cluster never changes"
+    return Finding(fault["loc"], said, f"remove it, or remove {named}: AWS then creates a file system", at="key")
+
+
+def _same_type(section: type[BaseModel]) -> list[type[BaseModel]]:
+    names = {kind.__name__: name for kind, name in TYPES.items()}
+    return [kind for kind, name in TYPES.items() if name == names.get(section.__name__)]
 
 
 def _section(path: Path, data: Any) -> type[BaseModel]:
@@ -120,17 +149,12 @@ def _section(path: Path, data: Any) -> type[BaseModel]:
 
 def _kind(candidates: list[type[BaseModel]], entry: Any) -> type[BaseModel] | None:
     """The kind of storage that the entry names."""
-    kind = entry.get("type") if len(candidates) > 1 and isinstance(entry, dict) else None
-    named = (each for each in candidates if kind in _types(each))
-    return next(named, candidates[0] if candidates else None)
+    kind = kind_of(entry) if len(candidates) > 1 and isinstance(entry, dict) else None
+    return kind if kind in candidates else candidates[0] if candidates else None
 
 
 def _annotations(section: type[BaseModel]) -> dict[str, Any]:
     return {field.alias or name: field.annotation for name, field in section.model_fields.items()}
-
-
-def _types(section: type[BaseModel]) -> tuple[Any, ...]:
-    return typing.get_args(_annotations(section).get("type"))
 
 
 def _sections(annotation: Any) -> list[type[BaseModel]]:
@@ -157,7 +181,7 @@ def _without_faults(data: Any, faults: list[Any]) -> ClusterConfig | None:
     return config
 
 
-LISTS_WITH_GAPS = ("partitions", "storage", "instance_types", "s3_access", "users")
+LISTS_WITH_GAPS = ("partitions", "storage", "instance_types", "s3_access", "users", "scripts")
 """Lists whose other entries are still checked when one is refused; any other list is refused with its entry."""
 
 

@@ -5,6 +5,7 @@ test compares that file with these models.
 """
 
 from collections.abc import Iterator
+from pathlib import Path as FilePath
 from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import Field, PrivateAttr
@@ -31,7 +32,9 @@ from gpucluster.config.fields import (
 )
 from gpucluster.config.limits import Limit
 from gpucluster.config.nodes import HeadNode, ParameterServers, Partition
+from gpucluster.config.sagemaker import SageMaker
 from gpucluster.config.section import Section, Separate, or_blank
+from gpucluster.config.slurm import Slurm
 from gpucluster.config.storage import HOME_ON_HEAD, BeegfsRam, FsxLustre, Mount, Storage
 from gpucluster.config.tags import Tags
 from gpucluster.config.users import User
@@ -148,6 +151,7 @@ class ClusterConfig(Section):
     storage: tuple[Storage, ...] = (HOME_ON_HEAD,)
     s3_access: tuple[Annotated[S3Access, Separate(), or_blank(S3Access)], ...] = ()
     software: Annotated[Software, Separate()] = Software.model_construct()
+    slurm: Annotated[Slurm, Separate()] = Slurm.model_construct()
     accounting: Annotated[
         Literal["local", "rds", "off"],
         Limit("accounting-kind", "man slurm.conf.5: AccountingStorageType", "Accounting"),
@@ -155,12 +159,18 @@ class ClusterConfig(Section):
     users: tuple[Annotated[User, Separate(), or_blank(User)], ...] = ()
     monitoring: Annotated[Monitoring, Separate()] = Monitoring.model_construct()
     budget: Annotated[Budget, Separate()] | None = None
+    sagemaker: Annotated[SageMaker, Separate()] | None = None
     security: Annotated[Security, Separate()] = Security.model_construct()
     silence: tuple[str, ...] = ()
 
     _document: Document = PrivateAttr(default_factory=Document)
     _warnings: tuple[Notice, ...] = PrivateAttr(default=())
     _silenced: tuple[Notice, ...] = PrivateAttr(default=())
+
+    @property
+    def folder(self) -> FilePath:
+        """The folder of the cluster file, from which local paths in it count."""
+        return FilePath(self._document.file).parent
 
     @property
     def zone(self) -> str:
@@ -215,6 +225,11 @@ class ClusterConfig(Section):
     def lustre_with_jobs(self) -> tuple[FsxLustre, ...]:
         """The file systems that the head node creates when a job needs them, and deletes when no job does."""
         return tuple(each for each in self.lustre if each.lifetime == "jobs")
+
+    @property
+    def asks_fsx(self) -> bool:
+        """Whether the head node calls FSx, for which it needs an endpoint in a network without internet."""
+        return bool(self.lustre_with_jobs) or any(each.asks_fsx for each in self.storage)
 
     @property
     def volume_mount(self) -> str:

@@ -17,13 +17,41 @@ from gpucluster.config.fields import (
     Whole,
 )
 from gpucluster.config.limits import Limit
-from gpucluster.config.section import Section, pass_refused
+from gpucluster.config.scripts import Script
+from gpucluster.config.section import Section, Separate, or_blank, pass_refused
 
 PARAMETER_SERVERS = "ps"
 """The name of the partition of parameter servers, which is reserved."""
 
 NODE_RANGE = "man slurm.conf.5: NodeName: a range of nodes goes up, from 1"
+Scripts = tuple[Annotated[Script, Separate(), or_blank(Script)], ...]
 DELETION_POLICY = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html"
+
+
+EBS_TYPES = "https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html: gp3"
+
+
+class RootVolume(Section):
+    heading: ClassVar[str] = "Root disks"
+
+    gib: Annotated[
+        Annotated[int, Field(strict=True, ge=8, le=65536)] | None,
+        Limit("root-volume-size", "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVolume.html: Size"),
+    ] = None
+    """None: 100, or the size of the AMI's own disk if that is larger."""
+    iops: Annotated[
+        Annotated[int, Field(strict=True, ge=3000, le=80000)] | None, Limit("root-volume-iops", EBS_TYPES)
+    ] = None
+    throughput_mibps: Annotated[
+        Annotated[int, Field(strict=True, ge=125, le=2000)] | None, Limit("root-volume-throughput", EBS_TYPES)
+    ] = None
+
+    def plain(self) -> tuple[int, ...]:
+        """Its values that are not the defaults."""
+        return tuple(each for each in (self.gib, self.iops, self.throughput_mibps) if each is not None)
+
+
+AS_USUAL = RootVolume.model_construct()
 
 
 class HeadNode(Section):
@@ -35,11 +63,13 @@ class HeadNode(Section):
         Field(strict=True, ge=10, le=65536),
         Limit("head-volume-size", "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVolume.html: Size"),
     ] = 200
+    root_volume: RootVolume = AS_USUAL
     image: Image | None = None
     on_delete: Annotated[Literal["delete", "snapshot", "retain"], Limit("head-on-delete", DELETION_POLICY)] = "snapshot"
     snapshot_days: Annotated[Whole, Limit("head-snapshot-count")] = 7
     snapshot_id: SnapshotId | None = None
     termination_protection: bool = False
+    scripts: Scripts = ()
 
 
 class Partition(Section):
@@ -55,6 +85,7 @@ class Partition(Section):
         Field(min_length=1),
         Limit("partition-has-types", "error MissingParameter of EC2 RunInstances: InstanceType"),
     ]
+    root_volume: RootVolume = AS_USUAL
     image: Image | None = None
     min_nodes: Annotated[Whole, Limit("partition-node-count", NODE_RANGE)] = 0
     max_nodes: Annotated[Count, Limit("partition-node-count", NODE_RANGE)]
@@ -78,6 +109,7 @@ class Partition(Section):
     max_usd_per_hour: Annotated[
         Amount | None, Limit("partition-ceiling-above-zero", "https://aws.amazon.com/ec2/pricing/on-demand/", "Budget")
     ] = None
+    scripts: Scripts = ()
 
 
 class _ServersPartition(Partition):
@@ -90,9 +122,11 @@ class ParameterServers(Section):
     own_group: ClassVar[str] = _ServersPartition.own_group
 
     instance_type: InstanceTypeName = "m4.16xlarge"
+    root_volume: RootVolume = AS_USUAL
     min_nodes: Annotated[Whole, Limit("servers-node-count", NODE_RANGE)] = 0
     max_nodes: Annotated[Count, Limit("servers-node-count", NODE_RANGE)] = 16
     placement_group: ServersPlacementGroup = "shared"
+    scripts: Scripts = ()
 
     def partition(self) -> Partition:
         """The section as a Partition. Launchers of parameter servers use no EFA. Refused values stay refused."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpucluster.config.models import ClusterConfig, Software
+from gpucluster.config.nodes import RootVolume
 from gpucluster.contexts.probe import Partition as Found
 from gpucluster.contexts.store import Context
 from gpucluster.hardware.instances import InstanceType
@@ -30,6 +31,7 @@ def _partition(found: Found) -> Partition:
         purchase="on-demand",
         reservation_id=None,
         group=None,
+        root=RootVolume(),
         efa=False,
         scratch=False,
         idle_s=0,

@@ -45,7 +45,7 @@ def of(remote: Remote, config: ClusterConfig | None, job_id: str) -> Explanation
     user = ownership.another(remote, job_id) if job and not jobs.has_folder(remote, job_id) else ""
     if job and user:
         said = [*causes.of(remote, job), ownership.words(job_id, user)]
-        return _made(job_id, _state(job), [jobs.describe(job), *said], _waiting(remote, job))
+        return made(job_id, _state(job), [jobs.describe(job), *said], _waiting(remote, job))
     if job and job.phase != "done":
         return _unfinished(remote, job)
     ending = jobs.ending(remote, job_id)
@@ -70,8 +70,8 @@ def _unfinished(remote: Remote, job: Job) -> Explanation:
     starved = ("data-wait",) if data_wait.is_notable(waited) else ()
     idle = any(each.cause.id == "gpu-idle" for each in slow.found)
     state = "hung" if quiet and idle else "slow" if slow.found or starved else _state(job)
-    made = _made(job.job_id, state, [*lines, *slow.lacks], found)
-    return replace(made, causes=(*made.causes, *starved))
+    explained = made(job.job_id, state, [*lines, *slow.lacks], found)
+    return replace(explained, causes=(*explained.causes, *starved))
 
 
 def _waiting(remote: Remote, job: Job, nodes: Sequence[Node] = (), said: Sequence[str] = ()) -> list[Found]:
@@ -91,7 +91,7 @@ def _ended(remote: Remote, job_id: str, ending: Ending) -> Explanation:
     lines = [*why.ended(job_id, ending, own[-SHOWN_LINES:]), *_idle(remote, job_id)]
     found = find.dead(ending, own) if ending.failed else []
     state = "completed" if not ending.failed else "hung" if _hung(found) else "dead"
-    return _made(job_id, "cancelled" if slurm.base_state(ending.state) == "CANCELLED" else state, lines, found)
+    return made(job_id, "cancelled" if slurm.base_state(ending.state) == "CANCELLED" else state, lines, found)
 
 
 def _idle(remote: Remote, job_id: str) -> list[str]:
@@ -110,7 +110,7 @@ def _state(job: Job) -> str:
     return "starting" if slurm.job_state(job.state).starts else "running"
 
 
-def _made(job_id: str, state: str, lines: Sequence[str], found: Sequence[Found]) -> Explanation:
+def made(job_id: str, state: str, lines: Sequence[str], found: Sequence[Found]) -> Explanation:
     """The causes come after the headline: what follows may be the log's last lines."""
     told = "\n".join(lines)
     said: list[str] = []

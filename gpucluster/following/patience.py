@@ -17,8 +17,14 @@ class Patience:
     """Reports the outage once, and its end once. It never gives up: the user detaches. `job_id` may be empty: it is not
     known yet."""
 
-    def __init__(self, job_id: str, tell: Callable[[str], None], sleep: Callable[[float], None] = time.sleep) -> None:
-        self._job_id, self._tell, self._sleep = job_id, tell, sleep
+    def __init__(
+        self,
+        job_id: str,
+        tell: Callable[[str], None],
+        sleep: Callable[[float], None] = time.sleep,
+        who: str = "the head node",
+    ) -> None:
+        self._job_id, self._tell, self._sleep, self._who = job_id, tell, sleep, who
         self._told, self._pause_s = "", FIRST_PAUSE_S
 
     def outlast(self, error: CloudError) -> None:
@@ -29,7 +35,7 @@ class Patience:
             more = f" ({error.hint})" if error.hint else ""
             if not self._told:
                 job = f"job {self._job_id} continues, and " if self._job_id else ""
-                more += f"; {job}the head node is asked until it answers"
+                more += f"; {job}{self._who} is asked until it answers"
             self._tell(f"{error.message}{more}")
             self._told = error.message
         self._sleep(self._pause_s)
@@ -37,7 +43,7 @@ class Patience:
 
     def answered(self) -> None:
         if self._told:
-            self._tell("the head node answers again")
+            self._tell(f"{self._who} answers again")
         self._told, self._pause_s = "", FIRST_PAUSE_S
 
     def ask(self, question: Callable[[], Answer]) -> Answer:

@@ -71,6 +71,9 @@ def _framework(spec: JobSpec, config: ClusterConfig) -> str | None:
 def check(spec: JobSpec, layout: Layout) -> Iterator[Finding]:
     """The problems that keep this completed spec from running on this cluster."""
     config = layout.config
+    if spec.target != "cluster":
+        hint = "`gpucluster submit` of its own file does; or use --on cluster, or remove target"
+        yield Finding(("target",), f"a job of this cluster cannot run on {spec.target}", hint)
     partition = layout.partition(spec.partition) if spec.partition in layout.names else None
     if partition:
         yield from _partition(spec, partition)

@@ -164,6 +164,14 @@ def is_pipeline(path: Path) -> bool:
         return False
 
 
+def names_sagemaker(path: Path) -> bool:
+    """Whether its job has `target: sagemaker`. The job's model judges other values."""
+    try:
+        return re.search(r"^target\s*:\s*[\"']?sagemaker\b", path.read_text(encoding="utf-8"), re.MULTILINE) is not None
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
 def read(path: Path) -> Document:
     from gpucluster.config.parse import parse
 

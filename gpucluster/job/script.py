@@ -255,7 +255,8 @@ def _script(request: SbatchRequest) -> Iterator[str]:
 
 def _options(request: SbatchRequest) -> Iterator[str]:
     spec = request.spec
-    tasks, cpus, mem = request.tasks_per_node, request.cpus_per_task, spec.mem or _all_memory(spec)
+    tasks, cpus = request.tasks_per_node, request.cpus_per_task
+    mem = None if spec.mem_per_gpu else spec.mem or _all_memory(spec)
     yield from _part(spec, spec.partition, spec.nodes, tasks, cpus, mem, spec.gpus_per_node)
     yield from slurm_keys.passed_on(spec, "workers")
     if spec.min_nodes:

@@ -39,16 +39,14 @@ def check(spec: JobSpec, partition: Partition | None, config: ClusterConfig) -> 
                 off = f"the cluster {config.name} has `accounting: off`, so Slurm knows no {key}"
                 yield Finding((key,), off, "leave it out, or set accounting: local in cluster.yaml")
     if partition:
-        yield from _size(spec, partition)
+        yield from _size(spec, partition, config.slurm.memory == "allocated")
     if spec.output:
         yield from _output(spec, spec.output, config)
 
 
-def _size(spec: JobSpec, partition: Partition) -> Iterator[Finding]:
+def _size(spec: JobSpec, partition: Partition, allocated: bool) -> Iterator[Finding]:
     node = f"a node of {partition.name} ({partition.types[0].name})"
-    gib = min(kind.memory_gib for kind in partition.types)
-    if spec.mem and mib(spec.mem) > gib * 1024:
-        yield Finding(("mem",), f"{node} has {gib:g} GiB, got {spec.mem}", "ask for less, or choose another partition")
+    yield from _memory(spec, partition, node, allocated)
     cpus = min(kind.vcpus for kind in partition.types)
     asked = (spec.cpus_per_task or 0) * spec.ranks_per_node
     if asked > cpus:
@@ -56,6 +54,22 @@ def _size(spec: JobSpec, partition: Partition) -> Iterator[Finding]:
         yield Finding(
             ("cpus_per_task",), f"{node} has {cpus} CPUs, got {ranks}", f"at most {cpus // spec.ranks_per_node}"
         )
+
+
+def _memory(spec: JobSpec, partition: Partition, node: str, allocated: bool) -> Iterator[Finding]:
+    most = partition.memory_mib if allocated else min(kind.memory_gib for kind in partition.types) * 1024
+    has = f"{node} has {most} MiB for jobs" if allocated else f"{node} has {most // 1024:g} GiB"
+    if spec.mem and mib(spec.mem) > most:
+        yield Finding(("mem",), f"{has}, got {spec.mem}", "ask for less, or choose another partition")
+    if not spec.mem_per_gpu:
+        return
+    if spec.mem:
+        yield Finding(("mem_per_gpu",), "mem is set too, and Slurm takes one of them", "remove one of the two")
+    elif not spec.gpus_per_node:
+        yield Finding(("mem_per_gpu",), "the job has no GPUs", "write mem, the memory on each node")
+    elif mib(spec.mem_per_gpu) * spec.gpus_per_node > most:
+        asked = f"{spec.mem_per_gpu} for each of {spec.gpus_per_node} GPUs"
+        yield Finding(("mem_per_gpu",), f"{has}, got {asked}", "ask for less, or choose another partition")
 
 
 def _output(spec: JobSpec, path: str, config: ClusterConfig) -> Iterator[Finding]:

@@ -13,6 +13,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from gpucluster import job_keys
 from gpucluster.addresses import in_s3
 from gpucluster.config.document import as_written
+from gpucluster.config.durations import TimeLimit
+from gpucluster.config.durations import seconds_of as seconds_of
+from gpucluster.config.durations import slurm_time as slurm_time
 from gpucluster.config.fields import Amount, Count, Whole
 from gpucluster.config.models import Framework
 from gpucluster.config.s3_form import any_s3_uri, is_meant
@@ -21,49 +24,9 @@ from gpucluster.config.value_checks import matching, refuse
 from gpucluster.job import arrays, command_line, log_place, reserved, sbatch_options, swept
 from gpucluster.launchers import DEFAULT
 
-_TIME = r"(?:(\d+)-(\d{1,2})(?::([0-5]?\d))?(?::([0-5]?\d))?|(\d+)(?::([0-5]?\d))?(?::([0-5]?\d))?)"
-_DURATION = r"(\d+)\s*([smhd])"
 LONGEST_WORD = 131_000
 # defer_build: the validators of a job's parts are built with the job's, and only once there is a job.
 STRICT = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def seconds_of(time: str) -> int:
-    """Parses Slurm's forms M, M:S, H:M:S, D-H, D-H:M, D-H:M:S, and 90m, 24h, 2d. Raises ValueError."""
-    if short := re.fullmatch(_DURATION, time):
-        return int(short[1]) * _SECONDS[short[2]]
-    if not (match := re.fullmatch(_TIME, time)):
-        raise ValueError(time)
-    days, hours, minutes, seconds, *rest = (int(part) if part else 0 for part in match.groups())
-    if match[1] is None:
-        first, second, third = rest
-        hours, minutes, seconds = (first, second, third) if match[7] else (0, first, second)
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-
-
-def slurm_time(seconds: int) -> str:
-    """`[D-]HH:MM:SS`, as squeue shows it."""
-    minutes, second = divmod(seconds, 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    return (f"{days}-" if days else "") + f"{hour:02d}:{minute:02d}:{second:02d}"
-
-
-def _time(value: Any) -> Any:
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
-    if not isinstance(value, str):
-        return value
-    try:
-        seconds = seconds_of(value.strip())
-    except ValueError:
-        raise refuse(
-            f"must be a time such as 2:00:00 (hours:minutes:seconds), 1-12:00:00 or 90m, got {value!r}"
-        ) from None
-    if seconds <= 0:
-        raise refuse(f"must be greater than zero, got {value!r}")
-    return slurm_time(seconds)
 
 
 def _word(value: Any) -> Any:
@@ -113,7 +76,6 @@ VariableName = Annotated[
     AfterValidator(_free),
 ]
 Command = Annotated[tuple[Word, ...], BeforeValidator(_command), Field(min_length=1)]
-TimeLimit = Annotated[str, BeforeValidator(_time)]
 Signal = Annotated[
     str, _matching(r"USR[12](@[0-9]{1,5})?", "USR1 or USR2, and @seconds before the limit, such as USR1@120")
 ]
@@ -313,6 +275,7 @@ class JobSpec(BaseModel):
     name: Name | None = None
     project: Name | None = None
     partition: str | None = None
+    target: job_keys.Target = "cluster"
     nodes: Count = 1
     gpus_per_node: Whole | None = None
     ntasks_per_node: Count | None = None
@@ -343,6 +306,7 @@ class JobSpec(BaseModel):
     account: SlurmName | None = None
     qos: SlurmName | None = None
     mem: Memory | None = None
+    mem_per_gpu: Memory | None = None
     cpus_per_task: Count | None = None
     binding: job_keys.Binding = "numa"
     constraint: SlurmNames | None = None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 from gpucluster import account, ports, shipped
 from gpucluster.config import ClusterConfig
 from gpucluster.config.models import JOB_CREDENTIALS_URL, Budget
+from gpucluster.config.scripts import minutes
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.config.storage.fsx import lustre
 from gpucluster.config.users import BILLING_OF_GPU
@@ -27,15 +28,11 @@ from gpucluster.hardware import prices as list_prices
 from gpucluster.hardware import software
 from gpucluster.hardware.instances import InstanceType
 from gpucluster.layout import Layout, Partition, expand
-from gpucluster.render import beegfs, watching
+from gpucluster.render import beegfs, scripts, watching
 
 ROOT = shipped.ROOT
 BOOTSTRAP = ROOT / "bootstrap"
 JOB_USER = account.ADMINISTRATOR
-USABLE_MEMORY = 0.95
-"""The part of an instance type's memory that Slurm is told: kernel and firmware use the rest, and Slurm refuses a node
-with less than its configuration says."""
-
 _ENVIRONMENT_PROGRAMS = ("build.sh", "cxx17", "environment.sh", "horovod_wheel.sh", "interpreter.sh", "verify.py")
 _ACCOUNTING_FILES = {"local": ("mariadb.cnf", "slurmdbd.conf"), "rds": ("slurmdbd.conf",), "off": ()}
 
@@ -52,6 +49,7 @@ def bundle(config: ClusterConfig) -> dict[str, str]:
         **{f"machines/{each.name}.sh": machine(each) for each in layout.machine_types},
         **{f"partitions/{each.name}.sh": partition(each, config.ram) for each in layout.partitions},
         **_users(config),
+        **scripts.files(layout),
         **slurm(layout),
         "fleet.json": json.dumps(fleet(layout), indent=2) + "\n",
         "storage.json": json.dumps(storage(config), indent=2) + "\n",
@@ -225,6 +223,7 @@ def _head_values(layout: Layout) -> dict[str, Any]:
         "volume": config.volume_mount,
         "partitions": layout.names,
         "beegfs_role": beegfs.role_of_head(config.ram),
+        "scripts_s": minutes(config.head_node.scripts) * 60,
     }
 
 
@@ -260,6 +259,7 @@ def slurm(layout: Layout) -> dict[str, str]:
         "srun_ports": "{}-{}".format(*ports.SRUN),
         "partitions": partitions,
         "containers": config.software.containers,
+        "memory": config.slurm.memory,
         "staging": staged,
         "switches": layout.switches,
         "users": bool(config.users),
@@ -293,13 +293,15 @@ def slurm_partition(partition: Partition) -> dict[str, Any]:
         "cpus": cpus,
         "cores": cpus // threads,
         "threads_per_core": threads,
-        "memory_mib": _memory_mib(partition),
+        "memory_mib": partition.memory_mib,
+        "memory_per_cpu_mib": max(1, partition.memory_mib // cpus),
         "gres": ":".join(filter(None, ("gpu", model, str(gpus)))) if gpus else None,
         "gpu_model": model,
         "gpu_files": gpu_files(gpus),
         "billing": _billing(gpus, cpus) if gpus else None,
         "suspend_time_s": partition.idle_s,
-        "resume_timeout_s": max(instance_type.boots_within_s for instance_type in types),
+        "resume_timeout_s": max(instance_type.boots_within_s for instance_type in types)
+        + minutes(partition.scripts) * 60,
     }
 
 
@@ -309,12 +311,6 @@ def _billing(gpus: int, cpus: int) -> str:
     as its GPUs, and Slurm drops a job's fraction of 1."""
     cpu = math.ceil(BILLING_OF_GPU * gpus / cpus * 1e6) / 1e6
     return f"CPU={cpu:.6f},Node={BILLING_OF_GPU},GRES/gpu={BILLING_OF_GPU}"
-
-
-def _memory_mib(partition: Partition) -> int:
-    """The memory for jobs: a file system may use a part of the nodes' memory."""
-    memory_gib = min(instance_type.memory_gib for instance_type in partition.types)
-    return max(1, int((memory_gib * USABLE_MEMORY - partition.ram_gib) * 1024))
 
 
 def node_range(partition: str, count: int) -> str:

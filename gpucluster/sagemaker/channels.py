@@ -115,8 +115,8 @@ def _of(one: _Channel, target: Target) -> Planned:
     source = one.asked.source
     if one.name == OURS:
         return one.refused(f"{OURS} is the channel of the job's own files", "choose another name")
-    if one.asked.task:
-        return one.refused("the output of a task is on the cluster", "name the data: s3://bucket/prefix", "task")
+    if one.asked.task and not in_s3(source):
+        return Planned()  # `chains` says why it cannot be read
     if one.asked.is_local:
         hint = f"aws s3 sync {source} s3://{target.bucket}/{one.name}, and name that"
         return one.refused(f"a folder of this machine is not uploaded to SageMaker, got {source}", hint)

@@ -13,16 +13,26 @@ from gpucluster.job.spec import JobSpec
 
 CARRIED = frozenset(
     (
-        *("name", "project", "nodes", "gpus_per_node", "ntasks_per_node", "launcher", "framework", "command", "time"),
-        *("env", "workdir", "container_image", "channels", "metrics", "state", "efa"),
+        *(
+            "name",
+            "project",
+            "target",
+            "nodes",
+            "gpus_per_node",
+            "ntasks_per_node",
+            "launcher",
+            "framework",
+            "command",
+            "time",
+        ),
+        *("env", "workdir", "container_image", "channels", "metrics", "state", "efa", "outputs", "after"),
     )
 )
-"""`request` and `channels` read these, and check their values."""
+"""`request`, `channels` and `chains` read these, and check their values."""
 
 _ONE_JOB = "gpucluster submits one training job at a time there: submit each alone"
 _NO_SLURM = "it is a word of Slurm's, which SageMaker does not have: remove it"
 _IMAGE = "build them into an image, and name it as image in sagemaker.yaml"
-_AFTER = "submit the second job when the first has ended"
 REFUSED = {
     "controller": "use launcher: mpirun, whose ranks coordinate over MPI",
     "min_nodes": "a training job fails when one of its hosts does: remove it",
@@ -37,14 +47,12 @@ REFUSED = {
     "array": _ONE_JOB,
     "sweep": _ONE_JOB,
     "max_parallel": _ONE_JOB,
-    "dependency": _AFTER,
+    "dependency": "use after, or submit the second job when the first has ended",
     "begin": _NO_SLURM,
-    "after": _AFTER,
     "output": "the log is in CloudWatch, in /aws/sagemaker/TrainingJobs: remove it",
     "sbatch_args": _NO_SLURM,
     "resubmit": "raise time, of at most 28 days",
     "resubmit_limit": "raise time, of at most 28 days",
-    "outputs": "let the program write to SM_MODEL_DIR",
     "exports": "let the program write to SM_MODEL_DIR",
     "notify": "let EventBridge tell of SageMaker Training Job State Change",
 }
@@ -55,6 +63,7 @@ LEFT_OUT = {
     "requeue": "SageMaker starts only spot jobs again",
     "exclusive": "a training job has its machines to itself",
     "mem": "a training job has its machines to itself",
+    "mem_per_gpu": "a training job has its machines to itself",
     "cpus_per_task": "a training job has its machines to itself",
     "binding": "ranks are not bound there",
     "account": "there is no Slurm",

@@ -9,13 +9,17 @@ from typing import Any, NamedTuple
 from gpucluster.addresses import in_s3
 from gpucluster.config.document import Document, Finding
 from gpucluster.errors import GpuClusterError
-from gpucluster.job import JobSpec, program, task
+from gpucluster.job import JobSpec, program, sameness, task
 from gpucluster.job.checks import default_name
 from gpucluster.job.load import fitted, read
 from gpucluster.launchers import LAUNCHERS
 from gpucluster.sagemaker import channels, keys, request
+from gpucluster.sagemaker.chains import Followed, Newest, follow
 from gpucluster.sagemaker.listing import Listed
 from gpucluster.sagemaker.target import Target
+from gpucluster.submission import prepare as submission
+from gpucluster.submission import snapshot
+from gpucluster.submission.task import code_key
 
 DEFAULT_FRAMEWORK = "torch"
 List = Callable[[str, bool], Listed]
@@ -28,24 +32,46 @@ class Prepared(NamedTuple):
     planned: channels.Planned
     notes: tuple[str, ...]
     """What its submitter should know."""
+    workdir: Path | None
+    """The folder that is uploaded."""
+    key: str
+    """For a run of a task: two runs with the same key are equal. Empty: no run of a task."""
+
+    @property
+    def name(self) -> str:
+        return str(self.request["TrainingJobName"])
+
+    def checked(self) -> tuple[str, ...]:
+        """The warnings for its submitter. Raises UsageError if its program would not be found."""
+        workdir, uploaded = self.workdir, snapshot.listed(self.workdir) if self.workdir else []
+        if problem := program.problem(self.spec, workdir, lambda: uploaded):
+            raise problem
+        return (*self.notes, *(submission.of_files(self.spec, workdir, uploaded) if workdir else ()))
 
 
-def prepare(target: Target, file: Path | None, flags: Mapping[str, Any], started: str, listing: List) -> Prepared:
-    """`flags`: keys of job.yaml that override those of `file`. Raises JobSpecError with every problem."""
+def prepare(
+    target: Target, file: Path | None, flags: Mapping[str, Any], started: str, listing: List, newest: Newest
+) -> Prepared:
+    """`flags`: keys of job.yaml that override those of `file`. Raises JobSpecError with every problem, UsageError."""
     made: list[Prepared] = []
 
     def fit(spec: JobSpec, base: Path) -> tuple[JobSpec, list[Finding]]:
-        completed = complete(spec, base)
+        followed = follow(complete(spec, base), target, newest)
+        completed = followed.spec
         found = [*keys.check(completed), *request.check(completed, target), *program.check(completed)]
+        found += followed.findings
         listed = _listed(completed, target, listing)
         size = channels.Size(spec.nodes, request.ranks_per_node(completed, target))
         name = request.job_name(completed, started)
         planned = channels.plan(completed, target, listed, size, request.place(target, name))
         found += planned.findings
         if not found:
-            asked = request.build(completed, target, name, planned)
+            workdir = program.workdir(completed, file)
+            key = _key(followed, target, workdir) if task.Task.of(completed) else ""
+            asked = request.build(completed, target, name, planned, key)
             found += request.refusals(asked)
-            made.append(Prepared(completed, asked, planned, tuple(_notes(completed, target, listed))))
+            notes = tuple(_notes(completed, target, listed))
+            made.append(Prepared(completed, asked, planned, notes, workdir, key))
         return completed, found
 
     document = read(file) if file else Document("the command line")
@@ -62,6 +88,11 @@ def complete(spec: JobSpec, base: Path) -> JobSpec:
         "framework": spec.framework or (usual or (DEFAULT_FRAMEWORK,))[0],
     }
     return spec.model_copy(update=completed)
+
+
+def _key(followed: Followed, target: Target, workdir: Path | None) -> str:
+    code = code_key(workdir) if workdir else ""
+    return sameness.key(followed.spec, {"code": code, "runs": followed.runs, "image": target.image or ""})
 
 
 def _listed(spec: JobSpec, target: Target, listing: List) -> dict[str, Listed | str]:

@@ -12,8 +12,10 @@ from typing import Any
 
 from gpucluster.addresses import in_s3
 from gpucluster.config.document import Finding
+from gpucluster.job.chain import VARIABLE
 from gpucluster.job.spec import JobSpec, seconds_of
-from gpucluster.sagemaker import images, limits
+from gpucluster.job.task import Task
+from gpucluster.sagemaker import images, limits, tasks
 from gpucluster.sagemaker.channels import OURS, Planned
 from gpucluster.sagemaker.target import Target
 
@@ -29,6 +31,11 @@ STARTED_AT = "%Y%m%d-%H%M%S"
 _NAME_LEFT = 63 - len("-20260101-000000")
 """TrainingJobName has at most 63 characters: botocore's model."""
 ARCHIVE = f"{OURS}.tar.gz"
+CHECKPOINTS = "/opt/ml/checkpoints"
+"""botocore's documentation of CheckpointConfig.LocalPath: its default."""
+CHECKPOINTS_S3 = "GPUCLUSTER_CHECKPOINTS_S3"
+"""The variable with which gpucluster_job/sagemaker/checkpoints.py compares the copy."""
+OUTPUTS = "outputs"
 SCRIPT = (
     f"tar -xzf /opt/ml/input/data/{OURS}/{ARCHIVE} -C /tmp && mkdir -p /tmp/{OURS}/code && cd /tmp/{OURS}/code && "
     f'exec python3 -IS /tmp/{OURS}/lib/gpucluster_job sagemaker "$@"'
@@ -49,12 +56,25 @@ _KEYS = {
 
 def job_name(spec: JobSpec, started: str) -> str:
     """`started`: the time as STARTED_AT."""
-    return f"{re.sub('[^A-Za-z0-9]+', '-', spec.name or 'job').strip('-')}-{started}"
+    return f"{tasks.stem(spec.name or 'job')}-{started}"
 
 
 def place(target: Target, name: str) -> str:
     """Where in S3 the files of this training job lie."""
     return f"{target.root}/{name}"
+
+
+def state(spec: JobSpec, target: Target) -> str | None:
+    """Where in S3 the state of its task lies. None if it is no run of a task."""
+    task = Task.of(spec)
+    if task is None:
+        return None
+    return f"{spec.state.rstrip('/') if spec.state else f'{target.root}/tasks'}/{task.label}"
+
+
+def outputs(state: str) -> str:
+    """Where in S3 the outputs of a task lie: in its state, because SageMaker copies one folder during a job."""
+    return f"{state}/{OUTPUTS}"
 
 
 def check(spec: JobSpec, target: Target) -> Iterator[Finding]:
@@ -117,8 +137,8 @@ def ranks_per_node(spec: JobSpec, target: Target) -> int:
     return spec.ntasks_per_node or (target.hardware.gpus if spec.gpus_per_node is None else spec.gpus_per_node) or 1
 
 
-def build(spec: JobSpec, target: Target, name: str, planned: Planned) -> dict[str, Any]:
-    """`spec` is completed and checked. `name`: from `job_name`."""
+def build(spec: JobSpec, target: Target, name: str, planned: Planned, key: str = "") -> dict[str, Any]:
+    """`spec` is completed and checked. `name`: from `job_name`. `key`: of a task's run (gpucluster/job/sameness.py)."""
     where = place(target, name)
     asked: dict[str, Any] = {
         "TrainingJobName": name,
@@ -134,25 +154,34 @@ def build(spec: JobSpec, target: Target, name: str, planned: Planned) -> dict[st
         "ResourceConfig": _machines(spec, target),
         "TensorBoardOutputConfig": {"S3OutputPath": f"{where}/tensorboard"},
         "StoppingCondition": {"MaxRuntimeInSeconds": runtime_s(spec)},
-        "Tags": [
-            {"Key": f"gpucluster:{key}", "Value": getattr(spec, key)}
-            for key in ("project", "name")
-            if getattr(spec, key)
-        ],
+        "Tags": _tags(spec, key),
     }
-    if spec.env:
-        asked["Environment"] = dict(spec.env)
+    if environment := {**spec.env, **_variables(spec, target)}:
+        asked["Environment"] = environment
     if spec.metrics:
         found = [{"Name": key, "Regex": _first_group(value)} for key, value in spec.metrics.items()]
         asked["AlgorithmSpecification"]["MetricDefinitions"] = found
     if target.subnets:
         asked["VpcConfig"] = {"Subnets": list(target.subnets), "SecurityGroupIds": list(target.security_groups)}
-    if spec.project and spec.name:
-        asked["CheckpointConfig"] = {"S3Uri": spec.state or f"{target.root}/tasks/{spec.project}/{spec.name}/state"}
+    if where_state := state(spec, target):
+        asked["CheckpointConfig"] = {"S3Uri": where_state}
     if target.spot and target.max_wait:
         asked["EnableManagedSpotTraining"] = True
         asked["StoppingCondition"]["MaxWaitTimeInSeconds"] = seconds_of(target.max_wait)
     return asked
+
+
+def _tags(spec: JobSpec, key: str) -> list[dict[str, str]]:
+    found = {"project": spec.project, "name": spec.name, "run": key}
+    return [{"Key": f"{tasks.TAG}{name}", "Value": value} for name, value in found.items() if value]
+
+
+def _variables(spec: JobSpec, target: Target) -> dict[str, str]:
+    where = state(spec, target)
+    if not where:
+        return {}
+    folders = {f"{VARIABLE}{name.upper()}": f"{CHECKPOINTS}/{OUTPUTS}/{name}" for name in spec.outputs}
+    return {CHECKPOINTS_S3: where, **folders}
 
 
 def _words(spec: JobSpec, target: Target, planned: Planned) -> list[str]:

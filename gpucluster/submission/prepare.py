@@ -54,7 +54,7 @@ class Prepared(NamedTuple):
         the nodes would not find its program, or if nothing of the workdir would be uploaded."""
         if problem := self.problem:
             raise problem
-        files = _of_files(self.spec, self.workdir, self._uploaded()) if uploads and self.workdir else ()
+        files = of_files(self.spec, self.workdir, self._uploaded()) if uploads and self.workdir else ()
         return (*program.warnings(self.spec), *files)
 
     def secrets(self, environment: Mapping[str, str]) -> dict[str, str]:
@@ -129,8 +129,8 @@ def _packages(
     return packages.of(spec, request.environment, file.parent if file else Path(), workdir, shared)
 
 
-def _of_files(spec: JobSpec, workdir: Path, uploaded: Sequence[Path]) -> tuple[str, ...]:
-    """Raises UsageError."""
+def of_files(spec: JobSpec, workdir: Path, uploaded: Sequence[Path]) -> tuple[str, ...]:
+    """Warnings about the files that are uploaded. Raises UsageError."""
     from gpucluster.submission import snapshot
 
     if not uploaded and snapshot.has_files(workdir):

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from gpucluster.config import ClusterConfig
+from gpucluster.config.checks.entries import entries
+from gpucluster.config.document import Path
 from gpucluster.config.outcome import Difference
+from gpucluster.config.scripts import Script
 
 NAMED_BY = {
     "partitions": "name",
@@ -53,11 +58,19 @@ class _Place:
 
 
 def plain(config: ClusterConfig) -> dict[str, Any]:
-    """Every key with its value or default, as JSON types; always with /home."""
+    """Every key with its value or default, as JSON types; always with /home, and with the SHA-256 of local scripts: a
+    file may change and keep its name."""
     values = config.model_dump(mode="json", by_alias=True)
     if all(storage["mount"] != "/home" for storage in values["storage"]):
         values["storage"].append(config.home.model_dump(mode="json", by_alias=True))
+    for path, script in entries(config, Script):
+        if script.is_local and script.sha256 is None:
+            _at(values, path)["sha256"] = script.digest(config.folder)
     return values
+
+
+def _at(values: Any, path: Path) -> Any:
+    return reduce(getitem, path, values)
 
 
 def differences(old: Values, new: Values) -> list[Difference]:
@@ -95,7 +108,12 @@ def _in_entries(place: _Place, old: Sequence[Values], new: Sequence[Values]) -> 
 def _in_entry(place: _Place, old: Values | None, new: Values | None) -> Iterator[Difference]:
     if old is None or new is None:
         yield place.differs(old, new)
-    elif old.get("type") != new.get("type"):
-        yield place.of_key("type").differs(old["type"], new["type"])
+    elif _kind(old) != _kind(new):
+        yield place.of_key("type").differs(_kind(old), _kind(new))
     else:
         yield from _in_section(place, old, new)
+
+
+def _kind(entry: Values) -> str | None:
+    """A storage's type: a file system that exists is another kind than a new one."""
+    return f"{entry['type']} that exists" if entry.get("file_system_id") else entry.get("type")

@@ -13,12 +13,14 @@ from gpucluster.config.outcome import (
     Rule,
     added_or_removed,
     growth,
+    head_replaced,
     head_restarts,
     in_place,
     new_nodes,
     nothing,
     refused,
 )
+from gpucluster.config.sagemaker import SageMaker
 from gpucluster.config.storage import KINDS
 from gpucluster.updates import rules
 from gpucluster.updates.rules import NEW_CLUSTER, REPLACED_AS_FREE, Step
@@ -27,6 +29,11 @@ _ELSEWHERE = refused("every node, the data volume and the file systems use this 
 _OTHER_DOOR = in_place("new SSH connections come through it; those through the former endpoint end")
 _LESS_DISK = refused("EBS cannot shrink a volume", f"keep the size; or {NEW_CLUSTER}")
 _MORE_DISK = in_place("the volume and /home grow while in use; the next growth is possible after six hours")
+# CloudFormation's guide, AWS::EC2::Instance, BlockDeviceMappings: "Modifying any other parameter results in instance
+# replacement", and LaunchTemplate: replacement.
+_OTHER_ROOT = head_replaced("a new head node with this root disk takes over the data volume")
+_ROOT_OF_NODES = new_nodes(f"new nodes have this root disk; {REPLACED_AS_FREE}")
+_ROOT = ("gib", "iops", "throughput_mibps")
 _OTHER_CONTENT = refused(
     "the data volume keeps the content that it was created with",
     "keep the key as it was, even if the snapshot is deleted; to restore, create a new cluster under another name",
@@ -34,9 +41,11 @@ _OTHER_CONTENT = refused(
 _NEW_PARTITION = in_place("its nodes are available when `up` returns")
 _GRANT = in_place("applies to running and future jobs")
 _IDLE = in_place("applies to running nodes too")
+_SCRIPTS = in_place("applies to nodes that boot from now on")
 _NEW_USER = in_place("running nodes get the account before their next job")
 _FORMER_USER = in_place("can no longer log in or submit; jobs in the queue run, and the home directory stays")
 _SAME_UID = refused("the files on /home belong to the old uid", "remove the user and add another one")
+_TRAINING = nothing("applies to the next job on SageMaker; the cluster does not change")
 _LIMIT = in_place("applies to pending jobs too")
 
 POLICIES: Mapping[str, Outcome | Rule[Step]] = {
@@ -53,14 +62,17 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "network.internet": rules.internet,
     "head_node.instance_type": head_restarts("the head node stops and starts again; jobs wait for it for some minutes"),
     "head_node.volume_gib": growth(_MORE_DISK, _LESS_DISK),
+    **{f"head_node.root_volume.{key}": _OTHER_ROOT for key in _ROOT},
     "head_node.image": rules.image_of_head,
     "head_node.on_delete": in_place("applies when the cluster is deleted"),
     "head_node.snapshot_days": in_place("applies from the next daily snapshot"),
     "head_node.snapshot_id": _OTHER_CONTENT,
     "head_node.termination_protection": in_place("applies to `down` and to the EC2 console"),
+    "head_node.scripts": in_place("applies to a head node that replaces this one"),
     "partitions": in_place("the file's first partition becomes the default"),
     "partitions[]": added_or_removed(_NEW_PARTITION, rules.removed_partition),
     "partitions[].instance_types": rules.instance_types,
+    **{f"partitions[].root_volume.{key}": _ROOT_OF_NODES for key in _ROOT},
     "partitions[].image": rules.image_of_nodes,
     "partitions[].min_nodes": rules.least_nodes,
     "partitions[].max_nodes": rules.most_nodes,
@@ -71,11 +83,14 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "partitions[].scratch": in_place("applies to nodes that boot from now on"),
     "partitions[].idle_minutes": _IDLE,
     "partitions[].max_usd_per_hour": in_place("applies to the next launch; running nodes stay"),
+    "partitions[].scripts": _SCRIPTS,
     "parameter_servers": added_or_removed(_NEW_PARTITION, rules.removed_partition),
     "parameter_servers.instance_type": rules.instance_types,
+    **{f"parameter_servers.root_volume.{key}": _ROOT_OF_NODES for key in _ROOT},
     "parameter_servers.min_nodes": rules.least_nodes,
     "parameter_servers.max_nodes": rules.most_nodes,
     "parameter_servers.placement_group": new_nodes(f"applies to new nodes; {REPLACED_AS_FREE}"),
+    "parameter_servers.scripts": _SCRIPTS,
     "storage[]": added_or_removed(rules.added_storage, rules.removed_storage),
     "storage[].type": rules.other_storage_type,
     **{f"storage[].{key}": rules.changed_storage for kind in KINDS for key in kind.updates},
@@ -85,6 +100,7 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "software.frameworks": in_place("each framework has its own Python environment; those in use stay"),
     "software.cache": in_place("applies to environments and packages of jobs that are made from now on"),
     "software.containers": in_place("applies to nodes that boot from now on"),
+    "slurm.memory": rules.memory,
     "accounting": rules.accounting,
     "users[]": added_or_removed(_NEW_USER, _FORMER_USER),
     "users[].uid": _SAME_UID,
@@ -104,5 +120,7 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "budget.at_limit": rules.budget,
     "security.kms_key_arn": refused("AWS cannot change the key of a volume or file system", NEW_CLUSTER),
     "security.permissions_boundary_arn": in_place("roles keep their names; the boundary applies at once"),
+    "sagemaker": _TRAINING,
+    **{f"sagemaker.{key}": _TRAINING for key in SageMaker.model_fields},
     "silence": nothing("changes only what `validate` reports"),
 }

@@ -147,6 +147,12 @@ def placement_group(difference: Difference, step: Step) -> Outcome:
     return drain("its placement group is deleted, so it must be empty", *_in_group_of(partition_of(difference), step))
 
 
+def memory(difference: Difference, step: Step) -> Outcome:
+    """Slurm counts no memory of jobs that started before, and slurmd reads cgroup.conf when it starts."""
+    what = "reserves and limits jobs' memory" if difference.new == "allocated" else "no longer counts memory"
+    return drain(f"Slurm {what}; jobs that run would not be counted right", *every_partition(step.old))
+
+
 def removed_storage(difference: Difference, step: Step) -> Outcome:
     return _entry(step.old, difference).removed(step.old)
 

@@ -9,7 +9,7 @@ import os
 import signal
 import time
 from contextlib import suppress
-from typing import Mapping
+from typing import Callable, Mapping
 
 from gpucluster_job.failures import Failure, record, waited
 from gpucluster_job.ranks.identity import Identity, Refused, identify, prepare, this_node
@@ -21,10 +21,13 @@ HELD_S = 15.0
 """The job asks the others to do so 5 s after it has heard of this rank (hang.py: TOGETHER_S)."""
 
 
-def main(words: list[str]) -> int:
+def main(words: list[str], more: Callable[[Identity], None] = lambda identity: None) -> int:
+    """`more` may set variables in our environment, which the job's own override."""
     end_with_parent()
     try:
-        return run(identify(words[0]), words[1:])
+        identity = identify(words[0])
+        more(identity)
+        return run(identity, words[1:])
     except Refused as refusal:
         return failed(Identity(os.environ.get("RANK", "?"), this_node()), 1, str(refusal))
 

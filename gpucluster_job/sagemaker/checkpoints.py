@@ -11,7 +11,7 @@ import os
 import subprocess
 import time
 from pathlib import Path
-from typing import Callable, Iterator, Mapping
+from typing import Callable, Iterator, Mapping, Sequence
 
 from gpucluster_job.sagemaker.limits import COMPARE_S
 
@@ -64,6 +64,27 @@ def sizes(folder: Path) -> dict[str, int]:
             if path.is_file():
                 found[str(path.relative_to(folder))] = path.stat().st_size
     return found
+
+
+def written(folder: Path, since: float) -> list[str]:
+    """The files that this run has made or changed: SageMaker restores those of earlier runs before it starts."""
+    return sorted(name for name in sizes(folder) if (folder / name).stat().st_mtime >= since)
+
+
+def twice(wrote: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Lines about the names that several hosts have written: in S3 they are one object."""
+    hosts: dict[str, list[str]] = {}
+    for host, names in wrote.items():
+        for name in names:
+            hosts.setdefault(name, []).append(host)
+    shared = {name: each for name, each in hosts.items() if len(each) > 1}
+    if shared:
+        name, each = next(iter(sorted(shared.items())))
+        more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
+        yield (
+            f"warning: {' and '.join(each)} have each written {name}{more} into the checkpoints, which are one folder "
+            "in S3: only one of them stays; let rank 0 write, or put the rank into the name"
+        )
 
 
 def differences(on_disk: Sizes, ask: Callable[[], Sizes], longest_s: float, pause_s: float = PAUSE_S) -> list[str]:

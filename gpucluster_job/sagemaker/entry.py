@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import subprocess
+import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from gpucluster_job.sagemaker.meeting import FirstHost, OtherHost
 from gpucluster_job.settings import GaveUp, plural
 
 STOPPED = 143
+LAST_WORDS_S, STOPPED_WAIT_S = 30.0, 2.0
+"""How long the first host waits for what the others have written."""
 
 
 class Patient(Runner):
@@ -84,7 +87,7 @@ class Entry:
         self._failures = str(self._place / place.FAILURES)
         self._environment = {**os.environ, **toolkits, **own, "GPUCLUSTER_FAILURES": self._failures}
         place.make(self._job, host.name, self._environment)
-        self._port = int(own["MASTER_PORT"])
+        self._port, self._began = int(own["MASTER_PORT"]), time.time()
         self._runner, self._heard = Patient(), ending.Heard()
         self._output = LauncherOutput(self._heard.hear)
         self._server: subprocess.Popen[bytes] | None = None
@@ -112,7 +115,7 @@ class Entry:
 
     def _run(self) -> int:
         host = self._host
-        for folder in ("model", "output/data", "output/tensorboard", "checkpoints"):
+        for folder in ("model", "output/data", "output/tensorboard", "checkpoints", *ours.outputs(os.environ)):
             Path(host.base, folder).mkdir(parents=True, exist_ok=True)
         ranks = plural(self._ranks, "rank")
         say(f"[sagemaker] {host.name}, host {host.number + 1} of {len(host.hosts)}: {ranks}, {self._launcher}")
@@ -133,7 +136,10 @@ class Entry:
             code = self._launch(client)
             return code
         finally:
-            first.end(STOPPED if self._runner.stopped else code)
+            stopped = self._runner.stopped
+            others = first.end(STOPPED if stopped else code, STOPPED_WAIT_S if stopped else LAST_WORDS_S)
+            for line in checkpoints.twice({self._host.name: self._written(), **others}):
+                say(line)
 
     def _as_other(self) -> int:
         host = self._host
@@ -148,7 +154,10 @@ class Entry:
             self._runner.wait_for_ranks()
             raise
         finally:
-            other.close()
+            other.close(self._written())
+
+    def _written(self) -> list[str]:
+        return checkpoints.written(self._host.base / "checkpoints", self._began)
 
     def _launch(self, client: str = "") -> int:
         host = self._host

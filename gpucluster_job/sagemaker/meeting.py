@@ -2,11 +2,12 @@
 
 Each of the other hosts connects and sends its name. The first host answers with the public key with which it will log
 in there, or an empty line if its launcher needs none. The host sends `ready`; when all are, the first one sends `go`,
-and at the end `ended CODE`.
+and at the end `ended CODE`. Each other host's last line is `wrote NAMES`, its new checkpoints as JSON.
 """
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from contextlib import suppress
@@ -19,6 +20,7 @@ LONGEST_S = 900.0
 """Containers of one job start within minutes of each other: images and input data take differently long."""
 POLL_S = 1.0
 LONGEST_LINE = 4096
+WROTE = "wrote "
 
 Check = Callable[[], None]
 """Is called about each second, and may raise."""
@@ -106,12 +108,27 @@ class FirstHost:
         line.send(key)
         self._lines[str(name)] = line
 
-    def end(self, code: int) -> None:
+    def end(self, code: int, longest_s: float = 1.0) -> dict[str, list[str]]:
+        """What each of the other hosts has written, if it says so in time."""
+        until, wrote = time.monotonic() + longest_s, {}
         for line in self._lines.values():
             with suppress(OSError):
                 line.send(f"ended {code}")
-                line.close()
+        for host, line in self._lines.items():
+            with suppress(OSError, TimeoutError, ValueError):
+                said = line.hear(lambda: None, until) or ""
+                wrote[host] = json.loads(said[len(WROTE) :]) if said.startswith(WROTE) else []
+            line.close()
         self._server.close()
+        return wrote
+
+
+def _fitting(names: Sequence[str]) -> str:
+    """As many names as a line has room for."""
+    kept = list(names)
+    while len(text := json.dumps(kept)) > LONGEST_LINE - 100:
+        kept = kept[: len(kept) // 2]
+    return text
 
 
 class OtherHost:
@@ -135,7 +152,9 @@ class OtherHost:
             raise GaveUp(f"the connection to {self._first} was lost while the job ran", self._first)
         return int(said.split()[1])
 
-    def close(self) -> None:
+    def close(self, wrote: Sequence[str] = ()) -> None:
+        with suppress(OSError):
+            self._line.send(WROTE + _fitting(wrote))
         self._line.close()
 
     def _heard(self) -> str:

@@ -11,6 +11,7 @@ from gpucluster_job.sagemaker.inputs import Host
 LIBRARY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """The folder of gpucluster_job and gpucluster_train."""
 
+OUTPUT, BASE = "GPUCLUSTER_OUTPUT_", "/opt/ml/"
 READERS = "GPUCLUSTER_CHANNELS"
 """JSON: channel -> its shard. gpucluster_train/sagemaker.py reads it."""
 SHARDS = ("by-rank", "by-node", "none", "local-rank", "global-rank")
@@ -41,6 +42,12 @@ def variables(host: Host, launcher: str, ranks: int, gpus: int, given: Mapping[s
         for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
             found[name] = given.get(name, host.interface)
     return found
+
+
+def outputs(given: Mapping[str, str]) -> list[str]:
+    """The folders of the task's outputs below /opt/ml, which `submit` names."""
+    named = (path for name, path in given.items() if name.startswith(OUTPUT))
+    return [path[len(BASE) :] for path in named if path.startswith(BASE)]
 
 
 def joined(folders: Sequence[str]) -> str:

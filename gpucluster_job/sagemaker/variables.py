@@ -33,9 +33,14 @@ def machine() -> Machine:
     return Machine(gpus, os.cpu_count() or 1)
 
 
-def of_toolkit(host: Host, machine: Machine, command: Sequence[str], job: str) -> dict[str, str]:
-    """`command`: the program and its arguments. `job`: its name, or ""."""
+def of_toolkit(
+    host: Host, machine: Machine, command: Sequence[str], job: str, folders: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """`command`: the program and its arguments. `job`: its name, or "". `folders`: those of the channels, if they are
+    not in input/data."""
     facts = _facts(host, machine, command, job)
+    if folders is not None:
+        facts["channel_input_dirs"] = dict(folders)
     more = {f"channel_{name}": path for name, path in facts["channel_input_dirs"].items()}
     more.update({f"hp_{name}": value for name, value in host.own_hyperparameters.items()})
     given = host.hyperparameters

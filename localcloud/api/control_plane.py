@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 from moto.moto_server.werkzeug_app import create_backend_app
@@ -30,6 +32,9 @@ from localcloud.machines.spec import Hypervisor, Metadata
 from localcloud.pace.hooks import Pace
 from localcloud.runtime import Locks, Runtime
 from localcloud.services import extensions as services
+from localcloud.training import authorization as training_authorization
+from localcloud.training.credentials import Grants
+from localcloud.training.site import Site
 
 StartResponse = Callable[..., Any]
 Environ = dict[str, Any]
@@ -48,9 +53,10 @@ class ControlPlane:
         locks: Locks | None = None,
         contents: Contents | None = None,
         tunnel_address: str = "",
+        jobs: Path | None = None,
     ) -> None:
         """`hypervisor`: a function that creates it from the guests' data. `contents`: None if no machine boots, because
-        then nothing can read files."""
+        then nothing can read files. `jobs`: where the files of training jobs lie; None: in a temporary folder."""
         clients.configure(endpoint_url, secret)
         locks, faults, pushed_keys = locks or Locks(), Faults(), PushedKeys()
         self.log = log
@@ -65,8 +71,11 @@ class ControlPlane:
             "ec2": partial(ec2_authorization.checks, pace),
             "ec2-instance-connect": partial(ec2_authorization.instance_connect, pace),
             "fsx": fsx_authorization.checks,
+            "sagemaker": training_authorization.checks,
         }
         self.judge = Judge(pace, checkers)
         ec2.install(self.runtime)
-        services.install(self.runtime, pushed_keys, contents)
+        self.grants = Grants(self.sessions, locks)
+        folder = lru_cache(maxsize=1)(lambda: jobs or Path(tempfile.mkdtemp(prefix="localcloud-jobs-")))
+        services.install(self.runtime, pushed_keys, contents, Site(self.runtime, self.grants, folder))
         self.moto: WsgiApp = Dispatcher(create_backend_app)

@@ -12,6 +12,7 @@ from localcloud.clients import ACCOUNT_ID
 from localcloud.databases import hosts, truststore
 from localcloud.ec2 import lifecycle
 from localcloud.filesystems import servers
+from localcloud.training import hosts as training_hosts
 
 _INSTANCE_NAME = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)\.(?:ec2|([a-z0-9-]+)\.compute)\.internal")
 _CNAME_HOPS = 8
@@ -26,6 +27,8 @@ def resolve(vpc_id: str, name: str, record_type: str) -> list[str] | None:
         answer = truststore.resolve(name, record_type)
     if answer is None:
         answer = servers.resolve(vpc_id, name, record_type)
+    if answer is None:
+        answer = training_hosts.resolve(vpc_id, name, record_type)
     return answer if answer is not None else hosts.resolve(vpc_id, name, record_type)
 
 

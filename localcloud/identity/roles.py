@@ -101,13 +101,19 @@ class Sessions:
         session_name = (caller.instance_id if caller else "") or form.get("RoleSessionName", "")
         self._by_key[key] = Session(session_name, name, credentials, until)
 
+    def of_service(self, role: Role, session_name: str) -> Credentials:
+        """For a service that has assumed a role and gives its credentials to a program."""
+        return self._renewed(role, session_name, f"{session_name}/{role.arn}")
+
     def credentials(self, instance_id: str) -> Credentials | None:
         """The instance's current credentials, renewed in good time; None without a role."""
         profile = profile_of(instance_id)
         if profile is None or not profile.roles:
             return None
-        role: Role = profile.roles[0]
-        latest = self._latest.get(instance_id)
+        return self._renewed(profile.roles[0], instance_id, instance_id)
+
+    def _renewed(self, role: Role, session_name: str, key: str) -> Credentials:
+        latest = self._latest.get(key)
         now = datetime.datetime.now(datetime.UTC)
         if (
             latest is None
@@ -115,7 +121,7 @@ class Sessions:
             or latest.until is None
             or latest.until - now < _RENEW_BEFORE
         ):
-            latest = self._latest[instance_id] = _assume(role, instance_id, now)
+            latest = self._latest[key] = _assume(role, session_name, now)
             self._by_key[latest.credentials.access_key_id] = latest
         return latest.credentials
 

@@ -245,6 +245,18 @@ class NspawnHypervisor:
         machine = self._machines.get(instance_id)
         return machine.console_output() if machine else ""
 
+    def written(self, instance_id: str, start: int) -> bytes:
+        machine = self._machines.get(instance_id)
+        return machine.written(start) if machine else b""
+
+    def exit_code(self, instance_id: str) -> int | None:
+        machine = self._machines.get(instance_id)
+        return machine.process.poll() if machine and machine.process else None
+
+    def signal(self, instance_id: str, number: int) -> None:
+        if machine := self._machines.get(instance_id):
+            machine.signal(number)
+
     def refit(self, instance_id: str, hardware: Hardware) -> None:
         machine = self._machines.get(instance_id)
         if machine and machine.ready_leader():

@@ -56,7 +56,11 @@ class Machine:
             self.say(NEVER_BOOTS)
         binds = self.root.binds(self.spec, wheels)
         command = nspawn.argv(self.spec.instance_id, self.root.path, netns, binds, boots=boots)
-        self._launch = lambda: nspawn.start(command, groups, self.root.console)
+        if container := self.spec.container:
+            self.root.resolve_names()
+            command = nspawn.container_argv(self.spec.instance_id, self.root.path, netns, binds, container)
+        silent = self.spec.container is not None  # its console is its program's output
+        self._launch = lambda: nspawn.start(command, groups, self.root.console, silent=silent)
         self.process = self._launch()
 
     def leader(self) -> int | None:
@@ -81,7 +85,7 @@ class Machine:
             return
         before: int | None = None
         while not self.stopping.wait(WATCH_INTERVAL_S):
-            if self.process.poll() == nspawn.REBOOT:
+            if self.process.poll() == nspawn.REBOOT and not self.spec.container:
                 self.process = self._launch()
             if self.process.poll() is not None:
                 break
@@ -119,6 +123,21 @@ class Machine:
         started = processes.start_time(leader) if leader else None
         if leader and started is not None and not self.fault.never_boots:
             processes.send(leader, started, REBOOT_SIGNAL)
+
+    def signal(self, number: int) -> None:
+        """To a container's program."""
+        program = nspawn.program(self.leader())
+        started = processes.start_time(program) if program else None
+        if program and started is not None:
+            processes.send(program, started, number)
+
+    def written(self, start: int) -> bytes:
+        try:
+            with self.root.console.open("rb") as console:
+                console.seek(start)
+                return console.read()
+        except OSError:
+            return b""
 
     def console_output(self) -> str:
         try:

@@ -30,7 +30,8 @@ class NoBoot:
 
     def start(self, spec: InstanceSpec, fault: BootFault) -> None:
         with self._lock:
-            self._machines[spec.instance_id] = _Machine(time.monotonic() + PENDING_S + fault.delay_s)
+            running_at = time.monotonic() + PENDING_S + fault.delay_s
+            self._machines[spec.instance_id] = _Machine(running_at, running_at if spec.container else None)
 
     def stop(self, instance_id: str, *, hard: bool = False) -> None:
         self._end(instance_id, "stopped", hard)
@@ -66,6 +67,15 @@ class NoBoot:
 
     def console_output(self, instance_id: str) -> str:
         return ""
+
+    def written(self, instance_id: str, start: int) -> bytes:
+        return b""
+
+    def exit_code(self, instance_id: str) -> int | None:
+        return 0 if self.state(instance_id) == "terminated" else None
+
+    def signal(self, instance_id: str, number: int) -> None:
+        """No program runs."""
 
     def refit(self, instance_id: str, hardware: Hardware) -> None:
         """No guest would see it."""

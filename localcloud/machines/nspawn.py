@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from localcloud.machines.spec import Container
+
 # No --private-users: in its own user namespace a guest may neither mount ext4 (EPERM from mount(2)) nor set up cards of
 # a network namespace that the host has created. docs/local-cloud.md says what keeps other users of the host out.
 # The default of Docker and Debian, plus what mount helpers, Slurm, MPI and network set-up in a guest need.
@@ -40,6 +42,33 @@ def argv(machine: str, root: Path, netns: str, binds: Sequence[Bind], *, boots: 
     """Without `boots`, a sleeper replaces init: a machine that runs and never comes up."""
     init = ["--boot"] if boots else ["--as-pid2"]
     return [
+        *_common(machine, root, netns),
+        "--hostname=localhost",
+        "--console=read-only",
+        f"--kill-signal={GRACEFUL}",
+        *(bind.option() for bind in binds),
+        *init,
+        *([] if boots else ["sleep", "infinity"]),
+    ]
+
+
+def container_argv(machine: str, root: Path, netns: str, binds: Sequence[Bind], container: Container) -> list[str]:
+    """Its program is a child of a shell, which turns the program's signal into an exit code: nspawn's init does not."""
+    return [
+        *_common(machine, root, netns),
+        f"--hostname={container.host_name}",
+        "--console=pipe",
+        *(bind.option() for bind in binds),
+        *(f"--setenv={name}={value}" for name, value in container.environment.items()),
+        "--as-pid2",
+        "--",
+        *("/bin/sh", "-c", '"$@"; exit $?', "sh"),
+        *container.command,
+    ]
+
+
+def _common(machine: str, root: Path, netns: str) -> list[str]:
+    return [
         "nsenter",
         # nspawn's own --network-namespace-path leaves the host's /sys inside, where cloud-init finds the wrong cards
         f"--net=/run/netns/{netns}",
@@ -49,21 +78,25 @@ def argv(machine: str, root: Path, netns: str, binds: Sequence[Bind], *, boots: 
         "--keep-unit",
         f"--directory={root}",
         f"--machine={machine}",
-        "--hostname=localhost",
-        "--console=read-only",
-        f"--kill-signal={GRACEFUL}",
         "--resolv-conf=off",
         "--timezone=off",
         "--link-journal=no",
         f"--capability={CAPABILITIES}",
-        *(bind.option() for bind in binds),
-        *init,
-        *([] if boots else ["sleep", "infinity"]),
     ]
 
 
-def start(command: Sequence[str], cgroups: Sequence[Path], console: Path) -> subprocess.Popen[bytes]:
-    """Starts nspawn inside its control groups, with its console in a file."""
+def program(leader: int | None) -> int | None:
+    """A container's program: the child of the shell that is the only child of nspawn's init."""
+    for shell in _children(leader) if leader else ():
+        for pid in _children(shell):
+            return pid
+    return None
+
+
+def start(
+    command: Sequence[str], cgroups: Sequence[Path], console: Path, *, silent: bool = False
+) -> subprocess.Popen[bytes]:
+    """Starts nspawn inside its control groups, with its console in a file. `silent`: without nspawn's own errors."""
     join = "".join(f"echo $$ > '{group}/cgroup.procs'; " for group in cgroups)
     with console.open("ab") as output:
         return subprocess.Popen(
@@ -71,7 +104,7 @@ def start(command: Sequence[str], cgroups: Sequence[Path], console: Path) -> sub
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **ENVIRONMENT},
+            env={**os.environ, **ENVIRONMENT, **({"SYSTEMD_LOG_LEVEL": "crit"} if silent else {})},
             start_new_session=True,
         )
 

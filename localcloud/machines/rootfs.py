@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from localcloud.machines.kernel_log import KernelLog
+from localcloud.machines.networks.addressing import RESOLVER_ADDRESS
 from localcloud.machines.nspawn import Bind
 from localcloud.machines.processes import run
 from localcloud.machines.spec import Hardware, InstanceSpec
@@ -44,6 +45,12 @@ class Root:
             for path in command_paths(command, layers):
                 _write_script(self.path / path, line)
 
+    def resolve_names(self) -> None:
+        """Without an operating system nothing writes this file; in the image it is a link to systemd's."""
+        path = self.path / "etc/resolv.conf"
+        path.unlink(missing_ok=True)
+        path.write_text(f"nameserver {RESOLVER_ADDRESS}\n")
+
     def show(self, hardware: Hardware) -> None:
         """The guest's stand-ins read the file at each call, so it is replaced as a whole."""
         new = self.host / "hardware.json.new"
@@ -67,6 +74,9 @@ class Root:
             Bind(self.folder / "hypervisor", "/sys/hypervisor", read_only=True),
             *(Bind(Path("/dev/null"), f"/dev/{name}") for name in gpu_devices(spec.hardware.gpus)),
         ]
+        if spec.container:
+            container = spec.container
+            binds += [Bind(own, path, path in container.read_only) for path, own in sorted(container.folders.items())]
         return [*binds, Bind(wheels, "/opt/wheels", read_only=True)] if wheels else binds
 
     def unmount(self) -> None:

@@ -41,6 +41,17 @@ class Hardware:
 
 
 @dataclass(frozen=True)
+class Container:
+    """A machine without an operating system: one program of the image, whose end is the machine's end."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    folders: Mapping[str, Path]  # path in the guest -> folder of this machine
+    read_only: frozenset[str] = frozenset()  # of these paths
+    host_name: str = "localhost"
+
+
+@dataclass(frozen=True)
 class InstanceSpec:
     """Everything that is fixed when an instance is launched."""
 
@@ -62,6 +73,7 @@ class InstanceSpec:
     launch_index: int = 0
     instance_metadata_tags: bool = False
     life_cycle: str = "on-demand"  # on-demand | spot | capacity-block, the metadata service's words
+    container: Container | None = None
 
 
 @dataclass(frozen=True)
@@ -184,6 +196,18 @@ class Hypervisor(Protocol):
         ...
 
     def console_output(self, instance_id: str) -> str: ...
+
+    def written(self, instance_id: str, start: int) -> bytes:
+        """What a container's program has written to its output and errors, from this byte on."""
+        ...
+
+    def exit_code(self, instance_id: str) -> int | None:
+        """How a container's program ended, as in a shell: 143 after SIGTERM. None: it runs, or it never started."""
+        ...
+
+    def signal(self, instance_id: str, number: int) -> None:
+        """Sends a signal to a container's program. Ignores one that has ended."""
+        ...
 
     def refit(self, instance_id: str, hardware: Hardware) -> None:
         """From now on the running guest has this hardware; the next start brings back its own. Ignores unknown ids."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
+from http.server import HTTPServer
 from pathlib import Path
 
 from websockets.sync.server import Server
@@ -19,10 +21,12 @@ from localcloud.errors import UsageError
 from localcloud.filesystems.contents import Contents
 from localcloud.filesystems.objects import Store
 from localcloud.identity import authority
+from localcloud.machines.networks.addressing import CREDENTIALS_ADDRESS
 from localcloud.machines.no_boot import NoBoot
 from localcloud.machines.spec import Hypervisor, Metadata
 from localcloud.pace.clock import Clock
 from localcloud.runtime import Locks
+from localcloud.training import credentials
 
 API_ADDRESS = ("169.254.169.251", 80)  # the API's address for guests
 
@@ -37,8 +41,10 @@ class RunningCloud:
         self._log = ApiLog(directory / "api.jsonl")
         self._servers: list[BaseWSGIServer] = []
         self._tunnel: Server | None = None
+        self._credentials: HTTPServer | None = None
         self._hypervisor: Hypervisor | None = None
         locks = Locks()
+        shutil.rmtree(directory / "jobs", ignore_errors=True)  # an earlier cloud's
         store = Store(clients.ACCOUNT_ID, locks)
         self._contents = Contents(directory / "filesystems", store) if cloud.boot else None
 
@@ -48,7 +54,9 @@ class RunningCloud:
 
         try:
             address = f"127.0.0.1:{cloud.port + 1}"
-            plane = ControlPlane(self._log, cloud.endpoint_url, secret, machines, locks, self._contents, address)
+            plane = ControlPlane(
+                self._log, cloud.endpoint_url, secret, machines, locks, self._contents, address, directory / "jobs"
+            )
             if cloud.pace:
                 plane.runtime.pace.begin(cloud.pace, Clock(cloud.pace_scale))
             self._serve(cloud, plane, listener)
@@ -69,12 +77,15 @@ class RunningCloud:
             inside = server.Application(plane, None, hosts=(API_ADDRESS[0], f"{API_ADDRESS[0]}:80"))
             self._servers.append(server.serve(inside, hypervisor.listen(*API_ADDRESS)))
             self._servers.append(truststore.serve(hypervisor.listen(*truststore.ENDPOINT)))
+            self._credentials = credentials.serve(plane.grants, hypervisor.listen(CREDENTIALS_ADDRESS, 80))
         outside = server.Application(plane, Routes(cloud, plane))
         self._servers.append(server.serve(outside, listener))
 
     def close(self) -> None:
         for api in self._servers:
             api.shutdown()
+        if self._credentials:
+            self._credentials.shutdown()
         if self._tunnel:
             self._tunnel.shutdown()
         if self._hypervisor:

@@ -29,15 +29,18 @@ from localcloud.filesystems.fsx import Fsx
 from localcloud.identity.ssh_keys import PushedKeys
 from localcloud.runtime import Runtime, bound
 from localcloud.services import budgets, cost_tags, service_quotas
+from localcloud.training import service as training
+from localcloud.training.site import Site
 from localcloud.validation.refusal import Refusal
 
 
-def install(runtime: Runtime, pushed_keys: PushedKeys, contents: Contents | None) -> None:
+def install(runtime: Runtime, pushed_keys: PushedKeys, contents: Contents | None, site: Site) -> None:
     """`contents`: of FSx's and EFS's file systems; None if no machine boots, because then nothing can read files."""
     budgets.install()
     service_quotas.install(runtime.faults)
     cost_tags.install()
     rds.install(runtime)
+    training.install(site)
     moto.cloudtrail.urls.url_paths["{0}/$"] = CloudTrail.dispatch
     moto.dynamodb.urls.url_paths["{0}/"] = Tables.dispatch
     moto.ec2instanceconnect.urls.url_paths["{0}/$"] = bound(InstanceConnect, pushed_keys=pushed_keys).dispatch

@@ -11,6 +11,7 @@ from moto.servicequotas.responses import ServiceQuotasResponse
 from localcloud.ec2 import quotas
 from localcloud.faults import Faults
 from localcloud.runtime import bound
+from localcloud.training import quotas as training
 
 # Shown by the API and lowered by the `quota` fault. Of these, only that of elastic addresses is enforced.
 QUOTA_NAMES = {
@@ -28,9 +29,16 @@ class ServiceQuotas(ServiceQuotasResponse):
     faults: Faults
 
     def list_service_quotas(self) -> str:
-        return json.dumps({"Quotas": self._of_ec2()})
+        """In pages, as AWS does: SageMaker has many."""
+        asked = json.loads(self.body)
+        start, size = int(asked.get("NextToken") or 0), int(asked.get("MaxResults") or 100)
+        found = self._of_sagemaker() if asked.get("ServiceCode") == "sagemaker" else self._of_ec2()
+        more = {"NextToken": str(start + size)} if start + size < len(found) else {}
+        return json.dumps({"Quotas": found[start : start + size]} | more)
 
     def list_aws_default_service_quotas(self) -> str:
+        if self._asked("ServiceCode") == "sagemaker":
+            return self.list_service_quotas()
         if self._asked("ServiceCode") != "ec2":
             moto_answer: str = super().list_aws_default_service_quotas()
             return moto_answer
@@ -40,10 +48,10 @@ class ServiceQuotas(ServiceQuotasResponse):
         name = QUOTA_NAMES.get((self._asked("ServiceCode"), self._asked("QuotaCode")))
         if name:
             return json.dumps({"Quota": self._quota(name)})
-        if self._asked("ServiceCode") != "ec2":
+        if self._asked("ServiceCode") not in ("ec2", "sagemaker"):
             moto_answer: str = super().get_service_quota()
             return moto_answer
-        for quota in self._of_ec2():
+        for quota in (*self._of_ec2(), *self._of_sagemaker()):
             if quota["QuotaCode"] == self._asked("QuotaCode"):
                 return json.dumps({"Quota": quota})
         raise JsonRESTError("NoSuchResourceException", "The request failed because the specified quota does not exist.")
@@ -70,6 +78,11 @@ class ServiceQuotas(ServiceQuotasResponse):
         if self._asked("ServiceCode") != "ec2":
             return []
         return [quotas.shown(self.faults, quota, self.region, self.current_account) for quota in quotas.QUOTAS]
+
+    def _of_sagemaker(self) -> list[dict[str, object]]:
+        if self._asked("ServiceCode") != "sagemaker":
+            return []
+        return [training.shown(self.faults, name, self.region, self.current_account) for name in training.names()]
 
 
 def install(faults: Faults) -> None:

@@ -47,7 +47,12 @@ class InProcess:
 
         self._log = ApiLog(directory / "api.jsonl")
         plane = ControlPlane(
-            self._log, "http://127.0.0.1", SECRET, lambda metadata: NoBoot(), tunnel_address="127.0.0.1:1"
+            self._log,
+            "http://127.0.0.1",
+            SECRET,
+            lambda metadata: NoBoot(),
+            tunnel_address="127.0.0.1:1",
+            jobs=directory / "jobs",
         )
         self._app = server.Application(plane, None)
         self.faults = plane.runtime.faults
@@ -55,10 +60,10 @@ class InProcess:
     def close(self) -> None:
         self._log.close()
 
-    def client(self, service: str, region: str = REGION) -> Any:
+    def client(self, service: str, region: str = REGION, keys: tuple[str, str] = ("localcloud", SECRET)) -> Any:
         client = boto3.client(
             service, region_name=region, endpoint_url="http://127.0.0.1", config=_PLAIN,
-            aws_access_key_id="localcloud", aws_secret_access_key=SECRET,
+            aws_access_key_id=keys[0], aws_secret_access_key=keys[1],
         )  # fmt: skip
         client.meta.events.register("before-send", self._answer)
         return client

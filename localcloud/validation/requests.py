@@ -29,7 +29,7 @@ _MODELS = {
 _SAME = (
     "iam", "sts", "ssm", "secretsmanager", "kms", "logs", "sns", "sqs", "budgets", "rds", "route53", "fsx", "dynamodb",
     "dlm", "ce", "ec2-instance-connect", "cloudtrail", "autoscaling", "lambda", "ecr", "resource-groups", "pricing",
-    "events",
+    "events", "sagemaker",
 )  # fmt: skip
 _ELB = "2012-06-01"  # version of the classic load balancers' API, which has the same name in signatures
 _LIMIT_BYTES = 8 * 1024 * 1024

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from constructs import Construct
 
 from gpucluster.config import construct_ids
-from gpucluster.config.storage import Mount
+from gpucluster.config.storage import Existing, Mount
 from stacks.context import Context
 from stacks.monitoring.metrics import FileSystem
 from stacks.storage.s3_access import JobRole
@@ -29,14 +29,18 @@ class Storage(Construct):
 
     def _make(self, context: Context, storage: Mount) -> None:
         id_ = construct_ids.of_mount(storage.mount)
-        if kind := _construct(storage.type):
+        if kind := _construct(storage):
             made = kind(self, id_, context=context, storage=storage)
             self.file_systems += getattr(made, "watched", ())
 
 
-def _construct(type_: str) -> Callable[..., Construct] | None:
+def _construct(storage: Mount) -> Callable[..., Construct] | None:
     """Imports CDK's library for this kind alone. `head-nfs` is the head node's volume, which is always created."""
-    match type_:
+    if isinstance(storage, Existing):
+        from stacks.storage import existing
+
+        return existing.Existing
+    match storage.type:
         case "fsx-lustre":
             from stacks.storage.fsx import FsxLustre
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from gpucluster.addresses import S3Uri
+from gpucluster.addresses import S3Uri, in_s3
 from gpucluster.config.models import S3Access
+from gpucluster.config.scripts import Script
 from stacks import roles
 from stacks.arns import s3_arn
 from stacks.context import Context
@@ -51,6 +52,15 @@ def grant_environments(role: iam.Role, uri: str, key: kms.IKey | None) -> None:
         roles.allow(role, ["s3:PutObject"], archives, condition)
     _list_cache(role, S3Uri.of(uri))
     grant_objects(role, key, write=True)
+
+
+def grant_scripts(role: iam.Role, scripts: Iterable[Script], key: kms.IKey | None) -> None:
+    """Exactly the objects that the nodes' scripts are."""
+    uris = sorted({each.source for each in scripts if in_s3(each.source)})
+    if uris:
+        named = (S3Uri.of(uri) for uri in uris)
+        roles.allow(role, READ, [s3_arn(role, f"{each.bucket}/{literal(each.prefix)}") for each in named])
+        grant_objects(role, key, write=False)
 
 
 def grant_packages(role: iam.Role, uri: str, key: kms.IKey | None) -> None:

@@ -62,6 +62,8 @@ SHARED_STEPS = frozenset(
 nothing about the hardware. The step efa has checked the EFA interfaces before lustre_efa configures them."""
 _OUT = ("DOWN", "DRAIN", "POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN")
 _STEP = re.compile(r"step=(\w+) ")
+SCRIPT = "step=scripts/"
+"""The user's own scripts: all types run them."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,7 @@ def _is_bad(type_: str, row: Sequence[datetime], nodes: Sequence[slurm.Node], ow
 
 def _is_of_its_type(why: str) -> bool:
     step = _STEP.match(why)
-    return not why.startswith((STORAGE, PREFLIGHT)) and not (step and step[1] in SHARED_STEPS)
+    return not why.startswith((STORAGE, PREFLIGHT, SCRIPT)) and not (step and step[1] in SHARED_STEPS)
 
 
 def _is_in_service(node: slurm.Node) -> bool:

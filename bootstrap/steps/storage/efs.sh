@@ -4,8 +4,8 @@ TUNNELS=/etc/gpucluster/tunnels
 
 # mount_efs MOUNT: mounts the file system DNS_NAME, with the options that AWS recommends.
 mount_efs() {
-    efs_ready "$1"
-    mounted "$1" nfs4 127.0.0.1:/ "$EFS_OPTIONS" "x-systemd.requires=gpucluster-efs-$(note_of "$1").service"
+    source_efs "$1"
+    mounted "$1" "$FS_TYPE" "$FS_SOURCE" "$FS_OPTIONS" "$FS_AT_BOOT"
 }
 
 # Packages for an image.
@@ -13,8 +13,8 @@ client_efs() {
     if ! command -v stunnel >/dev/null; then without_services install_packages stunnel4; fi
 }
 
-# efs_ready MOUNT: sets what the mount needs, and opens the tunnel.
-efs_ready() {
+# source_efs MOUNT: sets what mount needs, and opens the tunnel.
+source_efs() {
     local name port
     name=gpucluster-efs-$(note_of "$1")
     # shellcheck disable=SC2034 # fail_mount_with_cause reads them
@@ -22,7 +22,9 @@ efs_ready() {
     if ! command -v stunnel >/dev/null; then install_packages stunnel4; fi
     port=$(tunnel_port "$TUNNELS/$name.conf")
     efs_tunnel "$1" "$name" "$port"
-    EFS_OPTIONS=nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,noatime,port=$port
+    # shellcheck disable=SC2034 # the caller reads them
+    FS_TYPE=nfs4 FS_SOURCE=127.0.0.1:/ FS_AT_BOOT=x-systemd.requires=$name.service
+    FS_OPTIONS=nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,noatime,port=$port
 }
 
 # tunnel_port FILE: the port in the file, or else the next that no other tunnel uses.

@@ -2,13 +2,18 @@
 
 # mount_fsx MOUNT LUSTRE-NAME: mounts the file system DNS_NAME.
 mount_fsx() {
-    # shellcheck disable=SC2034 # fail_mount_with_cause reads it
-    PORT=988
     if [ -e "$LUSTRE_MISSING" ]; then
         say "$1 is not mounted here: $(<"$LUSTRE_MISSING")"
         return
     fi
-    mounted "$1" lustre "$DNS_NAME@tcp:/$2" noatime,flock
+    source_fsx "$1" "$2"
+    mounted "$1" "$FS_TYPE" "$FS_SOURCE" "$FS_OPTIONS"
+}
+
+# source_fsx MOUNT LUSTRE-NAME: sets what mount needs.
+source_fsx() {
+    # shellcheck disable=SC2034 # the caller and fail_mount_with_cause read them
+    PORT=988 FS_TYPE=lustre FS_SOURCE=$DNS_NAME@tcp:/$2 FS_OPTIONS=noatime,flock FS_AT_BOOT=''
 }
 
 # Packages for an image.

@@ -1,8 +1,8 @@
-# The head node exports /home to the VPC, unless it is on EFS. Nodes write as root below /home/gpucluster (host keys, environments, reports
+# The head node exports /home to the VPC, unless it is on a file system of its own. Nodes write as root below /home/gpucluster (host keys, environments, reports
 # of BeeGFS), so root is not squashed. It would not stop root on a node, who can take every other uid: exports(5), docs/users.md.
 step_home_export() {
     local exports=/etc/exports.d/gpucluster.exports conf=/etc/nfs.conf.d/gpucluster.conf
-    if [ "$HOME_ON" = efs ]; then return; fi
+    if [ "$HOME_ON" != head-nfs ]; then return; fi
     home_exports | put_file "$exports" 0644 root:root
     printf '[nfsd]\nport=%s\nthreads=%s\n' "$NFS_PORT" "$(nfsd_threads)" | put_file "$conf" 0644 root:root
     needs_home nfs-server

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from gpucluster.head.arrays import JOB_ID
+from gpucluster.sagemaker.following.training import OURS
 
 
 def job_id(value: str) -> str:
@@ -24,7 +25,9 @@ def array_id(value: str) -> str:
 
 
 def job_and_names(words: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
-    """The job ID, if the first word is one, and names, which begin with a letter."""
+    """The job ID or the name of a training job, if the first word is one, and names, which begin with a letter."""
+    if words and OURS.fullmatch(words[0]):
+        return words[0], tuple(words[1:])
     if words and words[0][:1].isdigit():
         return job_id(words[0]), tuple(words[1:])
     return None, tuple(words)

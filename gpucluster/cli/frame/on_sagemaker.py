@@ -1,10 +1,10 @@
-"""`submit --on sagemaker --dry-run`: the request on stdout; what each rank reads, and warnings, on stderr."""
+"""`submit --on sagemaker`. With --dry-run, the request on stdout; what each rank reads, and warnings, on stderr."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -12,23 +12,60 @@ from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.warn import warn
 from gpucluster.errors import UsageError
 
+if TYPE_CHECKING:
+    from gpucluster.sagemaker.connection import Connection
+    from gpucluster.sagemaker.prepare import Prepared
+    from gpucluster.sagemaker.target import Target
 
-def run(context: CliContext, file: Path | None, flags: Mapping[str, Any], *, dry_run: bool) -> int:
-    """Raises ConfigError, JobSpecError, UsageError."""
-    import json
+
+class Asked(NamedTuple):
+    """Options of `submit` that are no keys of a job."""
+
+    dry_run: bool
+    force: bool
+    clean: bool
+    follow: bool = False
+    instance_type: str | None = None
+    of_slurm: tuple[str, ...] = ()
+    """Those without a meaning on SageMaker."""
+
+
+def is_meant(file: Path | None, flags: Mapping[str, Any]) -> bool:
+    """Whether --on, or else `target` of the file, names SageMaker."""
+    from gpucluster.job.load import names_sagemaker
+
+    place = flags.get("target")
+    return place == "sagemaker" if place else file is not None and names_sagemaker(file)
+
+
+def run(context: CliContext, file: Path | None, flags: Mapping[str, Any], asked: Asked) -> int:
+    """Raises ConfigError, JobSpecError, UsageError, AwsError."""
     from datetime import UTC, datetime
 
     from gpucluster.job.load import is_pipeline
-    from gpucluster.sagemaker import request, target
+    from gpucluster.sagemaker import found, request
     from gpucluster.sagemaker.prepare import prepare
+    from gpucluster.sagemaker.target import with_type
 
-    if not dry_run:
-        raise UsageError("--on sagemaker: GpuCluster submits no training jobs", "--dry-run prints the request")
+    if asked.of_slurm:
+        raise UsageError(f"--{asked.of_slurm[0]} does not work on SageMaker", "leave it out")
     if file and is_pipeline(file):
-        raise UsageError(f"--on sagemaker: {file} describes several jobs", "name the file of one job")
-    found = target.load(context.config_path if context.chosen else Path(target.FILE))
+        raise UsageError(
+            f"{file}: describes several jobs, and SageMaker runs one at a time", "name the file of one job"
+        )
+    where = found.find(context.config_path, chosen=context.chosen)
+    target = with_type(where.target, asked.instance_type) if asked.instance_type else where.target
     now = datetime.now(UTC).strftime(request.STARTED_AT)
-    job = prepare(found, file, flags, now, _listing(found.region))
+    connection = where.connect()
+    job = prepare(target, file, flags, now, _listing(connection), _newest(connection))
+    if asked.dry_run:
+        return _show(job)
+    return _submit(connection, target, job, asked)
+
+
+def _show(job: Prepared) -> int:
+    import json
+
     warn(job.notes)
     for line in job.planned.reads:
         click.echo(line, err=True)
@@ -38,13 +75,50 @@ def run(context: CliContext, file: Path | None, flags: Mapping[str, Any], *, dry
     return 0
 
 
-def _listing(region: str) -> Any:
+def _submit(connection: Connection, target: Target, job: Prepared, asked: Asked) -> int:
+    import json
+
+    from gpucluster.cli.frame.following import tell
+    from gpucluster.cli.training import following
+    from gpucluster.sagemaker import request, submission
+    from gpucluster.sagemaker.following.account import Account
+
+    warn(job.checked())
+    for read in job.planned.reads:
+        tell(read)
+    done = submission.submit(connection, target, job, force=asked.force, clean=asked.clean, tell=tell)
+    line: dict[str, Any] = {"job_id": done.job, "folder": request.place(target, done.job), "name": job.spec.name}
+    if done.skipped:
+        same = "succeeded with the same code, inputs, packages and command"
+        tell(f"skipped: job {done.job} {same}; --force runs it again")
+        click.echo(json.dumps(line | {"skipped": True}))
+        return 0
+    nodes, ranks = job.spec.nodes, job.spec.nodes * request.ranks_per_node(job.spec, target)
+    size = f"{ranks} rank{'s' * (ranks > 1)} on {nodes} host{'s' * (nodes > 1)} of {target.instance_type}"
+    tell(f"job {done.job} submitted: {size}")
+    link = submission.console(target.region, done.job)
+    tell(link)
+    account = Account(target, connection.client)
+    following.finish(account, done.job, line | {"console": link}, to_end=asked.follow)
+    return 0
+
+
+def _listing(connection: Connection) -> Any:
     def read(uri: str, everything: bool) -> Any:
-        from gpucluster.cluster import credentials
         from gpucluster.cluster.aws import aws_errors
         from gpucluster.sagemaker import listing
 
         with aws_errors():
-            return listing.read(credentials.session(region).client("s3"), uri, all_of_them=everything)
+            return listing.read(connection.client("s3"), uri, all_of_them=everything)
 
     return read
+
+
+def _newest(connection: Connection) -> Any:
+    def find(project: str, name: str) -> Any:
+        from gpucluster.sagemaker import refused, tasks
+
+        with refused.explained():
+            return tasks.newest(connection.client("sagemaker"), project, name)
+
+    return find

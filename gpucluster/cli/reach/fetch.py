@@ -7,11 +7,10 @@ from pathlib import Path
 
 import click
 
-from gpucluster.cli.frame import connection
+from gpucluster.cli.frame import connection, target
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.following import tell
-from gpucluster.cli.frame.job_id import job_id as job_number
 from gpucluster.errors import UsageError
 from gpucluster.following import jobs
 
@@ -38,6 +37,7 @@ EXAMPLES = """\b
 Examples:
   gpucluster fetch 12                  # everything
   gpucluster fetch 12 logs --to run12
+  gpucluster fetch digits-20261129-102400 output       # of a training job on SageMaker: its archives in S3
 """
 
 
@@ -77,7 +77,7 @@ def _refuse_others(folder: Path, mark: Path, source: str) -> None:
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("job_id", type=job_number)
+@click.argument("job_id", type=target.any_job)
 @click.argument("part", type=click.Choice(list(PARTS)), default="all", metavar="[PART]")
 @click.option(
     "--to",
@@ -99,8 +99,15 @@ def command(context: CliContext, job_id: str, part: str, folder: Path | None) ->
       output    the program's working directory
       state     the task's files in $GPUCLUSTER_STATE
 
+    Of a training job on SageMaker, with boto3 from S3: output is model.tar.gz and output.tar.gz, state its checkpoints,
+    and result.json what SageMaker says of it.
+
     The last line on stdout is the folder.
     """
+    if training := target.sagemaker(context, job_id):
+        from gpucluster.cli.training import fetching
+
+        return fetching.fetch(training, job_id, part, folder)
     from gpucluster.head import copying
     from gpucluster.head.arrays import array_of
 

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpucluster.cli.frame import target
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.job_id import job_and_names
 from gpucluster.errors import CloudError, UsageError
+from gpucluster.following.usage import UNITS
 
 if TYPE_CHECKING:
     from gpucluster.cli.seeing.metric_files import Found
     from gpucluster.head.remote import Remote
+    from gpucluster.sagemaker.following.account import Account
 
 EVERY_S = 5.0
 
@@ -42,19 +45,23 @@ def command(
     """Draw the metrics of the job JOB_ID, or of the newest job, and the load of its nodes while it runs or ran.
 
     NAME selects curves: metrics of the job, or samples such as gpu_util_percent, which then have a curve for each GPU.
-    Without NAME the samples are means over the job's nodes.
+    Without NAME the samples are means over the job's nodes. Of a training job on SageMaker, the values are read from
+    its log with the expressions of `metrics`, and the samples from CloudWatch.
     """
     from gpucluster.cli.seeing import metric_files
 
     job_id, names = job_and_names(words)
     pictures = [(file, kind) for file, kind in ((png, "png"), (svg, "svg")) if file]
     _check(follow, pictures, csv_file, as_json)
-    with head(context) as remote:
-        chosen = _chosen(remote, job_id)
-        if follow:
-            _follow(remote, chosen, names)
-            return 0
-        found = metric_files.read(remote, chosen, names)
+    if training := target.sagemaker(context, job_id):
+        found = _of_training_job(training, job_id, names, follow=follow)
+    else:
+        with head(context) as remote:
+            chosen = _chosen(remote, job_id)
+            if follow:
+                _follow(remote, chosen, names)
+                return 0
+            found = metric_files.read(remote, chosen, names)
     for file, kind in pictures:
         metric_files.plot(found, file, kind)
         click.echo(f"plot written to {file}", err=True)
@@ -65,6 +72,25 @@ def command(
     if not (pictures or csv_file or as_json):
         click.echo("\n".join(_picture(found, shutil.get_terminal_size().columns)))
     return 0
+
+
+def _of_training_job(training: Account, name: str | None, names: Sequence[str], *, follow: bool) -> Found:
+    """Raises AwsError, UsageError."""
+    from gpucluster.cli.seeing import metric_files
+    from gpucluster.sagemaker.following import jobs, metrics
+
+    if follow:
+        hint = "`gpucluster metrics` draws them once, `gpucluster tensorboard` again and again"
+        raise UsageError("--follow: the curves of a training job are not followed", hint)
+    job = jobs.describe(training, name or jobs.newest(training))
+    own, asked = [each for each in names if each not in UNITS], [each for each in names if each in UNITS]
+    points = metrics.points(training, job) if own or not names else {}
+    if missing := [each for each in own if each not in points]:
+        known = ", ".join([*metrics.definitions(job), *UNITS])
+        raise UsageError(f"job {job.name} has no values of {missing[0]!r}", f"it has {known}")
+    samples, lacks = metrics.load(training, job, asked) if asked or not names else ([], [])
+    kept = {key: found for key, found in points.items() if key in own or not names}
+    return metric_files.Found(job.name, names, kept, samples, lacks)
 
 
 def _check(follow: bool, pictures: Sequence[tuple[Path, str]], csv_file: str | None, as_json: bool) -> None:

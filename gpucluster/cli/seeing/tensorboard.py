@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import click
 
 from gpucluster.addresses import in_s3
-from gpucluster.cli.frame import connection
+from gpucluster.cli.frame import connection, target
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.following import tell
-from gpucluster.cli.frame.job_id import job_id as job_number
-from gpucluster.errors import GpuClusterError
+from gpucluster.errors import GpuClusterError, UsageError
+from gpucluster.head.arrays import JOB_ID
 
 if TYPE_CHECKING:
     from gpucluster.following.event_files import Run
@@ -29,6 +29,7 @@ Examples:
   gpucluster tensorboard 12 14          # two jobs beside each other
   gpucluster tensorboard 29             # a sweep: its elements by their values
   gpucluster tensorboard s3://bucket/results/tensorboard/digits     # from S3, also without the cluster
+  gpucluster tensorboard digits-20261129-102400                     # a training job on SageMaker, from S3
 """
 ONLY = ("--include=*/", "--include=*.tfevents.*", "--exclude=*")
 OPTIONS = ("--no-links", "--no-perms", "--relative", "--ignore-missing-args", "--prune-empty-dirs", *ONLY)
@@ -42,7 +43,10 @@ def _places(ctx: click.Context, parameter: click.Parameter, words: tuple[str, ..
         if len(words) > 1:
             raise click.BadParameter("takes one s3:// address, or job IDs: name the folder that has them all")
         return words
-    return tuple(dict.fromkeys(map(job_number, words)))
+    names = tuple(dict.fromkeys(map(target.any_job, words)))
+    if len(names) > 1 and not all(map(JOB_ID.fullmatch, names)):
+        raise click.BadParameter("takes one training job of SageMaker, or job IDs of the cluster")
+    return names
 
 
 @click.command(epilog=EXAMPLES)
@@ -72,8 +76,8 @@ def command(context: CliContext, jobs: tuple[str, ...], port: int | None, interv
 
     on = viewer.port(port)
     try:
-        if jobs and in_s3(jobs[0]):
-            with viewer.shown(viewer.python(tell), jobs[0], on, interval_s) as process:
+        if address := _address(context, jobs):
+            with viewer.shown(viewer.python(tell), address, on, interval_s) as process:
                 click.echo(f"http://localhost:{on}")
                 process.wait()
             return 0
@@ -81,6 +85,22 @@ def command(context: CliContext, jobs: tuple[str, ...], port: int | None, interv
     except KeyboardInterrupt:
         tell("\nTensorBoard has ended")
     return 0
+
+
+def _address(context: CliContext, jobs: Sequence[str]) -> str:
+    """In S3; empty if the event files are on the cluster. Raises AwsError, UsageError."""
+    asked = next(iter(jobs), None)
+    if in_s3(asked):
+        return str(asked)
+    training = target.sagemaker(context, asked)
+    if training is None:
+        return ""
+    from gpucluster.sagemaker.following import jobs as training_jobs
+
+    job = training_jobs.describe(training, asked or training_jobs.newest(training))
+    if not job.tensorboard:
+        raise UsageError(f"SageMaker copies no event files of job {job.name}", "`gpucluster submit` makes it do so")
+    return job.tensorboard
 
 
 def _copied(context: CliContext, asked: Sequence[str], on: int, interval_s: int) -> None:

@@ -39,8 +39,10 @@ OFFLINE = (
     "partitions",
     "placement",
     "purchase",
+    "root_volume",
     "s3",
     "s3_access",
+    "scripts",
     "security",
     "software",
     "ssh",
@@ -49,7 +51,7 @@ OFFLINE = (
 )
 """The modules of this folder with offline validators."""
 
-STORAGE = ("beegfs.checks", "beegfs.jobs", "fsx.checks", "fsx.lifetime", "fsx.links", "fsx.sizes")
+STORAGE = ("beegfs.checks", "beegfs.jobs", "existing.checks", "fsx.checks", "fsx.lifetime", "fsx.links", "fsx.sizes")
 """The modules with offline validators in gpucluster/config/storage."""
 
 ONLINE: tuple[str, ...] = (
@@ -58,6 +60,7 @@ ONLINE: tuple[str, ...] = (
     "online.costs",
     "online.databases",
     "online.exists",
+    "online.file_systems",
     "online.images",
     "online.keys",
     "online.lustre_client",

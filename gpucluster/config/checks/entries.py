@@ -9,6 +9,7 @@ from typing import Any
 from gpucluster.config.document import Path
 from gpucluster.config.models import Budget, ClusterConfig, Monitoring, Network, S3Access, Security, Software
 from gpucluster.config.nodes import HeadNode, ParameterServers, Partition
+from gpucluster.config.scripts import Script
 from gpucluster.config.section import NotValidated
 from gpucluster.config.storage import DataRepository, FsxLustre, Mount
 from gpucluster.config.users import User
@@ -40,6 +41,8 @@ def entries(config: ClusterConfig, kind: type) -> Iterator[tuple[Path, Any]]:
             yield from (pair for pair in _listed("storage", config.storage) if isinstance(pair[1], kind))
         elif kind is DataRepository:
             yield from _repositories(config)
+        elif kind is Script:
+            yield from _scripts(config)
         else:
             raise TypeError(f"cluster.yaml has no entries of the kind {kind.__name__}")
 
@@ -47,6 +50,14 @@ def entries(config: ClusterConfig, kind: type) -> Iterator[tuple[Path, Any]]:
 def _listed(key: str, items: tuple[Any, ...]) -> Iterator[tuple[Path, Any]]:
     for index, item in enumerate(items):
         yield (key, index), item
+
+
+def _scripts(config: ClusterConfig) -> Iterator[tuple[Path, Script]]:
+    for kind in (HeadNode, Partition, ParameterServers):
+        for path, nodes in entries(config, kind):
+            with suppress(NotValidated):
+                for index, script in enumerate(nodes.scripts):
+                    yield (*path, "scripts", index), script
 
 
 def _repositories(config: ClusterConfig) -> Iterator[tuple[Path, DataRepository]]:

@@ -11,7 +11,7 @@ from typing import Any
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.nodes import Partition
-from gpucluster.config.storage import DataRepository, Efs, FsxLustre, Mount
+from gpucluster.config.storage import DataRepository, Efs, ExistingEfs, ExistingLustre, FsxLustre, Mount
 from gpucluster.config.validators import Findings, Validators
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType, efa_layout
 
@@ -31,7 +31,12 @@ PARTITION_BYTES = 900
 LAUNCH_TEMPLATE_BYTES = 4_600
 INTERFACE_BYTES = 220
 # A file system has security groups with their rules, mount targets or alarms, and a parameter.
-MOUNTS: dict[type[Mount], tuple[int, int]] = {FsxLustre: (21, 15_200), Efs: (6, 5_000)}
+MOUNTS: dict[type[Mount], tuple[int, int]] = {
+    FsxLustre: (21, 15_200),
+    Efs: (6, 5_000),
+    ExistingLustre: (1, 700),
+    ExistingEfs: (1, 700),
+}
 """Resources and bytes. Other kinds make none of their own, or may be there only once."""
 REPOSITORY_RESOURCES = 1
 REPOSITORY_BYTES = 700

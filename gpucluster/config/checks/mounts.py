@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gpucluster.config import construct_ids
 from gpucluster.config.checks.names import LOGICAL_IDS
-from gpucluster.config.document import Finding
+from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
-from gpucluster.config.storage import Storage
+from gpucluster.config.storage import Efs, FsxLustre, Storage
 from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("Mounts")
@@ -76,3 +76,12 @@ def _name_taken(config: ClusterConfig, storage: Storage) -> str | None:
     if set(construct_ids.MAIN) <= set(ids) and construct_ids.of_mount(storage.mount) == construct_ids.MAIN[-1]:
         return "/default: CDK accepts only one of these two names"
     return None
+
+
+@validator("home-outlives-cluster", "AWS::EFS::FileSystem: DeletionPolicy Delete", level="warning")
+def home_outlives_cluster(storage: Efs | FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """/home on EFS or FSx stays when the cluster is deleted."""
+    if storage.mount == "/home" and storage.on_delete == "delete":
+        yield Finding(
+            (*path, "on_delete"), "all home directories are deleted with the cluster", "on_delete: retain keeps them"
+        )

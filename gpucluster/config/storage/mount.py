@@ -58,6 +58,8 @@ class Mount(Section):
     """The head node and all compute nodes have it mounted as long as they run."""
     on_volume: ClassVar[bool] = False
     """It is on the head node's data volume, which always exists."""
+    asks_fsx: ClassVar[bool] = False
+    """The head node asks FSx for its address, which only FSx knows."""
     watched: ClassVar[bool] = False
     """An alarm is named after its mount."""
 

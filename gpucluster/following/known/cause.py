@@ -9,9 +9,11 @@ from functools import cached_property
 from typing import Literal
 
 State = Literal["pending", "refused", "node", "dead", "hung", "slow"]
-Place = Literal["job's reason", "node's reason", "sbatch", "rank", "launcher", "NCCL", "result", "samples"]
+OfTraining = Literal["FailureReason", "StatusMessage", "SecondaryStatus", "training log"]
+Place = Literal["job's reason", "node's reason", "sbatch", "rank", "launcher", "NCCL", "result", "samples", OfTraining]
 """Where the evidence is: Slurm's reason for the job or a node; what sbatch answers; the error that ended the rank that
-failed first; the lines of the launcher and of Slurm; NCCL's reports; result.json; the nodes' samples."""
+failed first; the lines of the launcher and of Slurm; NCCL's reports; result.json; the nodes' samples. Of a training job
+on SageMaker: members of DescribeTrainingJob; the end of its log."""
 
 LONGEST = 300
 """How much of the text that matches is shown."""

@@ -8,9 +8,10 @@ from gpucluster.following.known.cause import Cause
 from gpucluster.following.known.dead import DEAD
 from gpucluster.following.known.hung import HUNG
 from gpucluster.following.known.slow import SLOW
+from gpucluster.following.known.training import TRAINING
 from gpucluster.following.known.waiting import NODE, PENDING, REFUSED
 
-CAUSES: tuple[Cause, ...] = (*PENDING, *REFUSED, *NODE, *HUNG, *DEAD, *SLOW)
+CAUSES: tuple[Cause, ...] = (*PENDING, *REFUSED, *NODE, *HUNG, *DEAD, *SLOW, *TRAINING)
 BY_ID = {cause.id: cause for cause in CAUSES}
 
 

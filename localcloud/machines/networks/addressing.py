@@ -9,6 +9,7 @@ METADATA_ADDRESS = "169.254.169.254"
 RESOLVER_ADDRESS = "169.254.169.253"
 TIME_ADDRESS = "169.254.169.123"
 API_ADDRESS = "169.254.169.251"
+CREDENTIALS_ADDRESS = "169.254.170.2"  # of containers: botocore.utils.ContainerMetadataFetcher
 TRUSTSTORE_ADDRESS = "203.0.113.53"  # of RDS's authorities; reached by the route to the internet
 # EC2's own; jumbo frames inside a VPC.
 VPC_MTU = 9001

@@ -3,7 +3,7 @@ internet."""
 
 from __future__ import annotations
 
-from localcloud.machines.networks.addressing import API_ADDRESS
+from localcloud.machines.networks.addressing import API_ADDRESS, CREDENTIALS_ADDRESS
 
 
 def host_table(cloud_id: str) -> str:
@@ -49,6 +49,7 @@ table ip localcloud {{
     oifname "uplink" tcp flags & (syn | rst) == syn tcp option maxseg size set rt mtu
     iifname "uplink" accept
     oifname "uplink" ip daddr {API_ADDRESS} accept
+    oifname "uplink" ip daddr {CREDENTIALS_ADDRESS} accept
     oifname "uplink" ip saddr @internet accept
     oifname "uplink" drop
   }}

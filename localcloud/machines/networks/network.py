@@ -84,6 +84,8 @@ class Network:
         run(["ip", "netns", "add", netns])
         inside(netns, _skip_duplicate_detection)
         ip_batch(guest_commands(spec.instance_id, primary.mac, netns), netns=vpc.netns)
+        if spec.container:
+            ip_batch(container_commands(primary.private_ip, spec.subnet_cidr), netns=netns)
         return netns
 
     def leave(self, spec: InstanceSpec) -> None:
@@ -169,6 +171,7 @@ def hub_inside_commands(cloud_address: str, host_address: str, mtu: int) -> list
     return [
         "link set lo up",
         f"addr add {addressing.API_ADDRESS}/32 dev lo",
+        f"addr add {addressing.CREDENTIALS_ADDRESS}/32 dev lo",
         f"addr add {addressing.TRUSTSTORE_ADDRESS}/32 dev lo",
         f"link set uplink mtu {mtu} up",
         f"addr add {cloud_address}/30 dev uplink",
@@ -205,6 +208,17 @@ def guest_commands(instance_id: str, mac: str, netns: str) -> list[str]:
     return [
         f"link add {link} mtu {VPC_MTU} type veth peer name ens5 mtu {VPC_MTU} address {mac} netns {netns}",
         f"link set {link} master br0 up",
+    ]
+
+
+def container_commands(address: str, subnet_cidr: str) -> list[str]:
+    """Runs in the guest's namespace: there is no operating system that would ask for an address."""
+    return [
+        "link set lo up",
+        "link set ens5 name eth0",
+        f"addr add {address}/{addressing.prefix_length(subnet_cidr)} dev eth0",
+        "link set eth0 up",
+        f"route add default via {addressing.gateway(subnet_cidr)}",
     ]
 
 

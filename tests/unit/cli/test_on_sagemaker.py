@@ -1,10 +1,12 @@
-"""`gpucluster submit --on sagemaker --dry-run` as users type it. No call reaches AWS: the job's data is not in S3."""
+"""`gpucluster submit --on sagemaker` as users type it. moto stores training jobs, and calls each Completed at once."""
 
 from __future__ import annotations
 
 import json
 
+import boto3
 import pytest
+from moto import mock_aws
 
 from gpucluster.cli import main
 from gpucluster.sagemaker.limits import faults
@@ -24,8 +26,8 @@ def submit(tmp_path, monkeypatch, capsys):
     (tmp_path / "train.py").write_text("print()\n")
     monkeypatch.chdir(tmp_path)
 
-    def call(*words):
-        code = main([*words, "--on", "sagemaker"])
+    def call(*words, place=("--on", "sagemaker")):
+        code = main([*words, *place])
         out, err = capsys.readouterr()
         return code, out, err
 
@@ -49,10 +51,37 @@ def test_another_file(submit, tmp_path):
     assert ".eu-west-1." in json.loads(out)["AlgorithmSpecification"]["TrainingImage"]
 
 
-def test_nothing_is_submitted(submit):
+@mock_aws
+def test_a_job_is_submitted_and_then_skipped(submit, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "one")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "two")
+    s3 = boto3.client("s3", region_name="us-west-2")
+    s3.create_bucket(Bucket="bucket-of-mine", CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+    code, out, err = submit("submit", "job.yaml", "--gpus", "4")
+    said = json.loads(out)
+    name = said["job_id"]
+    assert code == 0
+    assert said["folder"] == f"s3://bucket-of-mine/gpucluster/{name}"
+    link = f"https://us-west-2.console.aws.amazon.com/sagemaker/home?region=us-west-2#/jobs/{name}"
+    assert said["console"] == link
+    assert err.splitlines()[-2:] == [f"job {name} submitted: 8 ranks on 2 hosts of ml.g5.12xlarge", link]
+    code, out, err = submit("submit", "job.yaml", "--gpus", "4")
+    assert json.loads(out) == {"job_id": name, "folder": said["folder"], "name": "train", "skipped": True}
+    assert err.splitlines()[-1].startswith(f"skipped: job {name} succeeded with the same code")
+
+
+def test_a_program_that_is_missing_is_no_job(submit, tmp_path):
+    (tmp_path / "train.py").unlink()
     code, out, err = submit("submit", "job.yaml")
     assert (code, out) == (2, "")
-    assert err.startswith("error: --on sagemaker: GpuCluster submits no training jobs\nhint: --dry-run")
+    assert "train.py" in err
+
+
+@pytest.mark.parametrize("option", ["--test-only", "--emit-only=there"])
+def test_an_option_of_slurm(submit, option):
+    code, _, err = submit("submit", "job.yaml", option)
+    assert code == 2
+    assert err.startswith(f"error: {option.partition('=')[0]} does not work on SageMaker\n")
 
 
 def test_a_refused_key_is_shown_in_its_line(submit, tmp_path):
@@ -62,10 +91,69 @@ def test_a_refused_key_is_shown_in_its_line(submit, tmp_path):
     assert err.startswith("job.yaml:2:1: error: secrets: a job on SageMaker cannot have this key\n")
 
 
-def test_no_sagemaker_yaml(submit, tmp_path):
+CLUSTER = """\
+name: digits
+region: eu-west-1
+partitions: [{name: train, instance_types: [g5.xlarge], max_nodes: 2}]
+"""
+SECTION = """\
+sagemaker:
+  role_arn: arn:aws:iam::123456789012:role/training
+  bucket: bucket-of-mine
+  instance_type: ml.g5.12xlarge
+"""
+
+
+def test_the_section_of_a_cluster_file_does_as_well(submit, tmp_path):
+    (tmp_path / "cluster.yaml").write_text(CLUSTER + SECTION)
+    for words in (["-c", "cluster.yaml"], []):
+        code, out, _ = submit(*words, "submit", "job.yaml", "--dry-run")
+        assert code == 0
+        region = "eu-west-1" if words else "us-west-2"  # sagemaker.yaml of the current folder comes first
+        assert f".{region}." in json.loads(out)["AlgorithmSpecification"]["TrainingImage"]
+    (tmp_path / "sagemaker.yaml").unlink()
+    assert submit("submit", "job.yaml", "--dry-run")[0] == 0
+
+
+def test_a_job_says_itself_where_it_runs(submit, tmp_path):
+    (tmp_path / "job.yaml").write_text("target: sagemaker\ncommand: [python, train.py]\n")
+    assert "TrainingJobName" in json.loads(submit("submit", "job.yaml", "--dry-run", place=[])[1])
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    assert "#SBATCH" in submit("submit", "job.yaml", "--dry-run", place=["--on", "cluster"])[1]
+    (tmp_path / "job.yaml").write_text("target: sagmaker\ncommand: [python, train.py]\n")
+    assert submit("submit", "job.yaml", "--dry-run", place=[])[2].startswith("job.yaml:1:9: error: target: must be")
+
+
+def test_another_instance_type(submit):
+    _, out, _ = submit("submit", "job.yaml", "--instance-type", "p4d.24xlarge", "--dry-run")
+    assert json.loads(out)["ResourceConfig"]["InstanceType"] == "ml.p4d.24xlarge"
+    code, _, err = submit("submit", "job.yaml", "--instance-type", "ml.p4d", "--dry-run")
+    assert code == 2
+    assert err.startswith("error: --instance-type: must be an instance type such as ml.p4d.24xlarge, got 'ml.p4d'")
+    code, _, err = submit("submit", "job.yaml", "--instance-type", "p4d.24xlarge", place=[])
+    assert err.startswith("error: --instance-type: only a job on SageMaker has it\nhint: add --on sagemaker")
+
+
+def test_nothing_says_where_on_sagemaker(submit, tmp_path):
     (tmp_path / "sagemaker.yaml").unlink()
     code, _, err = submit("submit", "job.yaml", "--dry-run")
     assert code == 2
-    assert err.startswith("sagemaker.yaml: error: no such file\n  hint: write one, or name it with -c")
-    (tmp_path / "cluster.yaml").write_text("name: a\nregion: us-east-1\npartitions: []\n")
-    assert "this is a cluster file" in submit("-c", "cluster.yaml", "submit", "job.yaml", "--dry-run")[2]
+    assert err.startswith("error: there is no sagemaker.yaml and no cluster.yaml\nhint: write a sagemaker.yaml, or a")
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    _, _, err = submit("submit", "job.yaml", "--dry-run")
+    assert "cluster.yaml: has no section sagemaker" in err
+    assert "error: other.yaml: no such file" in submit("-c", "other.yaml", "submit", "job.yaml", "--dry-run")[2]
+
+
+def test_a_section_is_checked_in_its_lines(submit, tmp_path):
+    (tmp_path / "cluster.yaml").write_text(CLUSTER + SECTION.replace("role_arn: arn:aws:iam::", "role_arn: arn:"))
+    _, _, err = submit("-c", "cluster.yaml", "submit", "job.yaml", "--dry-run")
+    assert err.startswith("cluster.yaml:5:13: error: sagemaker.role_arn: must be the ARN of a role")
+
+
+def test_a_pipeline_stays_on_the_cluster(submit, tmp_path):
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    job = "{command: [python, train.py], target: sagemaker}"
+    (tmp_path / "pipeline.yaml").write_text(f"project: a\njobs:\n  train: {job}\n")
+    _, _, err = submit("submit", "pipeline.yaml", "--dry-run", place=[])
+    assert "a job of this cluster cannot run on sagemaker" in err

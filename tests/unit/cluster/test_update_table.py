@@ -33,6 +33,11 @@ partitions:
 software: {{image: {BAKED}, frameworks: [torch]}}
 accounting: "off"
 """
+TRAINING = """\
+sagemaker: {role_arn: "arn:aws:iam::123456789012:role/training", bucket: training, instance_type: ml.g5.xlarge,
+  image: "123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1", subnets: [subnet-0123456a],
+  security_groups: [sg-0123456a], volume_gb: 90, spot: true, max_wait: 24h}
+"""
 ADA = "{name: ada, uid: 2000}"
 KEY_OF_ADA = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBBfFA3ASR2KHyUUHcTg0ePpNkTdBD9+0ckvAPhhtnng"
 FULL = (
@@ -56,9 +61,19 @@ storage:
 s3_access: [{uri: "s3://my-bucket/in"}]
 budget: {monthly_usd: 900000, email: a@example.com}
 """
+    + TRAINING
 )
 SHARED = SMALL.replace("max_nodes: 4, placement_group: none", "max_nodes: 4") + "parameter_servers: {}\n"
-EXISTING = SMALL + "network: {vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}\n"
+THERE = "{mount: /there, type: fsx-lustre, file_system_id: fs-0123456789abcdef0}"
+EXISTING = (
+    SMALL
+    + f"""
+network: {{vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}}
+storage:
+  - {THERE}
+  - {{mount: /there-too, type: efs, file_system_id: fs-0123456789abcdef2}}
+"""
+)
 BASES = {"existing": EXISTING, "small": SMALL, "full": FULL, "shared": SHARED}
 
 HEAD = "AWS::EC2::Instance"
@@ -122,6 +137,7 @@ def in_existing(old: str, new: str, effect: Effect, words: str) -> Row:
 NOTHING, IN_PLACE, NEW_NODES, DRAIN = Effect.NOTHING, Effect.IN_PLACE, Effect.NEW_NODES, Effect.DRAIN
 HEAD_RESTARTS, HEAD_REPLACED, REFUSED = Effect.HEAD_RESTARTS, Effect.HEAD_REPLACED, Effect.REFUSED
 
+SCRIPT = "{source: s3://my-bucket/a.sh}"
 TRAIN, SPARE = "[p4d.24xlarge], max_nodes: 4", "[g5.12xlarge], max_nodes: 4"
 TRAIN_ENTRY = f"  - {{name: train, instance_types: {TRAIN}}}\n"
 FIRST = TRAIN_ENTRY.replace("train", "first")
@@ -132,7 +148,26 @@ NEXT = "applies to the next file system"
 DOOR = "connect_endpoint_id: eice-0123456789abcdef0, connect_security_group_id: sg-0123456789abcdef0"
 NEW_VPC = "network: {vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}\nregion:"
 
+_VOLUME = {"gib": "200", "iops": "6000", "throughput_mibps": "250"}
+_SERVERS = "parameter_servers: {instance_type: m5.4xlarge"
+ROOT_ROWS = {
+    row: made
+    for key, value in _VOLUME.items()
+    for row, made in {
+        f"head_node.root_volume.{key}": in_small(
+            "volume_gib: 100", f"volume_gib: 100, root_volume: {{{key}: {value}}}", HEAD_REPLACED, f"null -> {value}"
+        ),
+        f"partitions[].root_volume.{key}": in_small(
+            TRAIN, f"{TRAIN}, root_volume: {{{key}: {value}}}", NEW_NODES, f"null -> {value}"
+        ),
+        f"parameter_servers.root_volume.{key}": in_full(
+            _SERVERS, f"{_SERVERS}, root_volume: {{{key}: {value}}}", NEW_NODES, f"null -> {value}"
+        ),
+    }.items()
+}
+
 ROWS: dict[str, Row] = {
+    **ROOT_ROWS,
     "name": in_small("name: c\n", "name: d\n", REFUSED, "c -> d: a new name makes", "it is another stack"),
     "region": in_small(
         "region: us-east-1\navailability_zone: us-east-1a", "region: us-east-2", REFUSED, "us-east-1 -> us-east-2",
@@ -169,6 +204,12 @@ ROWS: dict[str, Row] = {
     "head_node.termination_protection": in_small(
         "volume_gib: 100", "volume_gib: 100, termination_protection: true", IN_PLACE, "false -> true"
     ),
+    "head_node.scripts": in_small(
+        "volume_gib: 100", f"volume_gib: 100, scripts: [{SCRIPT}]", IN_PLACE, "a head node that replaces this one"
+    ),
+    "partitions[].scripts": in_small(
+        TRAIN, f"{TRAIN}, scripts: [{SCRIPT}]", IN_PLACE, "[] -> [{when: after, source: s3://my-bucket/a.sh, "
+    ),
     "partitions": in_small(
         "- {name: spare", "- {name: first, instance_types: [g5.xlarge], max_nodes: 1}\n  - {name: spare", IN_PLACE,
         "partitions[first]: added",
@@ -203,6 +244,10 @@ ROWS: dict[str, Row] = {
     "parameter_servers.instance_type": in_full("m5.4xlarge", "m5.8xlarge", DRAIN, "m5.4xlarge -> m5.8xlarge"),
     "parameter_servers.min_nodes": in_full("m5.4xlarge", "m5.4xlarge, min_nodes: 1", IN_PLACE, "0 -> 1: ps-1"),
     "parameter_servers.max_nodes": in_full("m5.4xlarge, max_nodes: 4", "m5.4xlarge, max_nodes: 5", IN_PLACE, "ps-5"),
+    "parameter_servers.scripts": in_full(
+        "max_nodes: 4, placement_group: none}\nstorage",
+        f"max_nodes: 4, placement_group: none, scripts: [{SCRIPT}]}}\nstorage", IN_PLACE, "boot from now on",
+    ),
     "parameter_servers.placement_group": in_full(
         "max_nodes: 4, placement_group: none}\nstorage", "max_nodes: 4}\nstorage", NEW_NODES, "none -> shared"
     ),
@@ -219,6 +264,15 @@ ROWS: dict[str, Row] = {
     "storage[] for jobs": in_full(BURST, "", IN_PLACE, "added: created when the first job needs it", back=True),
     "storage[].type": in_full(
         PLAIN + "}", "- {mount: /plain, type: efs}", REFUSED, "fsx-lustre -> efs: all data in /plain"
+    ),
+    "storage[] that exists": in_existing(
+        f"  - {THERE}\n", "", DRAIN, "removed: nodes unmount it; fs-0123456789abcdef0 stays"
+    ),
+    "storage[].type of one that exists": in_existing(
+        THERE, "{mount: /there, type: fsx-lustre, on_delete: retain}", DRAIN, "lustre that exists -> fsx-lustre: nodes"
+    ),
+    "storage[].file_system_id": in_existing(
+        "fs-0123456789abcdef0", "fs-0123456789abcdef1", DRAIN, "nodes mount fs-0123456789abcdef1 there"
     ),
     "storage[].deployment": in_full(
         PLAIN, f"{PLAIN}, deployment: persistent-1", REFUSED, "persistent-2 -> persistent-1"
@@ -300,6 +354,10 @@ ROWS: dict[str, Row] = {
         "frameworks: [torch]", "frameworks: [torch], containers: true", IN_PLACE, "false -> true"
     ),
     "software.frameworks": in_small("[torch]", "[torch, horovod]", IN_PLACE, "[torch] -> [torch, horovod]"),
+    "slurm.memory": in_small("region:", "slurm: {memory: allocated}\nregion:", DRAIN, "reserves and limits jobs' memory"),
+    "slurm.memory shared": in_small(
+        "region:", "slurm: {memory: allocated}\nregion:", DRAIN, "no longer counts memory", back=True
+    ),
     "users[]": in_full(ADA, f"{ADA}, {{name: ben}}", IN_PLACE, "users[ben]: added: running nodes get the account"),
     "users[] removed": in_full(
         ADA, f"{ADA}, {{name: ben}}", IN_PLACE, "removed: can no longer log in or submit", back=True
@@ -335,6 +393,17 @@ ROWS: dict[str, Row] = {
         "region:", "security: {permissions_boundary_arn: 'arn:aws:iam::123456789012:policy/b'}\nregion:", IN_PLACE,
         "null -> arn:aws:iam",
     ),
+    "sagemaker": in_small("region:", f"{TRAINING}region:", NOTHING, "sagemaker: added"),
+    "sagemaker.role_arn": in_full("role/training", "role/other", NOTHING, "-> arn:aws:iam"),
+    "sagemaker.bucket": in_full("bucket: training", "bucket: other", NOTHING, "training -> other"),
+    "sagemaker.instance_type": in_full("ml.g5.xlarge", "ml.g5.2xlarge", NOTHING, "-> ml.g5.2xlarge"),
+    "sagemaker.image": in_full("/mine:1", "/mine:2", NOTHING, "/mine:2"),
+    "sagemaker.subnets": in_full("subnet-0123456a", "subnet-0123456b", NOTHING, "subnet-0123456b"),
+    "sagemaker.security_groups": in_full("sg-0123456a", "sg-0123456b", NOTHING, "sg-0123456b"),
+    "sagemaker.kms_key_arn": in_full(", volume_gb", f", kms_key_arn: {KEY!r}, volume_gb", NOTHING, "null -> arn"),
+    "sagemaker.volume_gb": in_full("volume_gb: 90", "volume_gb: 80", NOTHING, "90 -> 80"),
+    "sagemaker.spot": in_full("spot: true, max_wait: 24h", "spot: false", NOTHING, "true -> false"),
+    "sagemaker.max_wait": in_full("max_wait: 24h", "max_wait: 48h", NOTHING, "1-00:00:00 -> 2-00:00:00"),
     "silence": in_small("region:", "silence: [subnet-zone]\nregion:", NOTHING, "changes only what `validate` reports"),
 }  # fmt: skip
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from gpucluster.following.jobs import Ending
 from gpucluster.following.known import find
-from gpucluster.following.known.cause import Found, all_of, first
+from gpucluster.following.known.cause import Found, OfTraining, all_of, first
 from gpucluster.following.known.table import BY_ID, CAUSES
 from gpucluster_job.ending import STOPPED_BY
 from gpucluster_job.ranks.last_words import reason
 
 DATA = Path(__file__).parents[2] / "data/why"
-STATES = ("pending", "refused", "node", "hung", "dead", "slow")
+STATES = ("pending", "refused", "node", "hung", "dead", "slow", "training")
 ROWS: dict[str, dict[str, Any]] = {
     name: row for state in STATES for name, row in tomllib.loads((DATA / f"{state}.toml").read_text()).items()
 }
@@ -37,7 +37,7 @@ def found(name: str, text: str, row: dict[str, Any]) -> list[Found]:
     cause, lines = BY_ID[name], text.strip("\n").splitlines()
     if cause.place == "NCCL":
         return [*all_of(CAUSES, "NCCL", text)]
-    if cause.place in PLACES.values():
+    if cause.place in (*PLACES.values(), *get_args(OfTraining)):
         return [each for each in [first(CAUSES, cause.place, text)] if each]
     if row.get("launcher"):
         return find.dead(Ending("FAILED", {"exit_code": 1, "reason": "srun exited with code 1: x"}), lines)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
-from gpucluster.following.known.cause import Cause
+from gpucluster.following.known.cause import Cause, OfTraining
 from gpucluster.following.known.table import CAUSES
 
 ROOT = Path(__file__).parents[3]
@@ -25,7 +26,8 @@ def table() -> Iterator[str]:
 
 
 def _test(cause: Cause) -> str:
-    own = BY_CODE.get(cause.place) or f"{cause.state}.toml"
+    kind = "training" if cause.place in get_args(OfTraining) else cause.state
+    own = BY_CODE.get(cause.place) or f"{kind}.toml"
     return own if cause.id not in BOOTED else f"{own}, {BOOTED[cause.id]}"
 
 

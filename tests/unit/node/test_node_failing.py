@@ -244,9 +244,12 @@ OWN_HARDWARE = {"scratch"}
 """One of the steps for storage: it uses the instance's own disks."""
 
 
-@pytest.mark.parametrize("step", [*sorted(BOOT_STEPS & (set(STORAGE_STEPS) - OWN_HARDWARE)), "munge", "packages"])
+@pytest.mark.parametrize(
+    "step", [*sorted(BOOT_STEPS & (set(STORAGE_STEPS) - OWN_HARDWARE)), "munge", "packages", "scripts/x.sh"]
+)
 def test_a_boot_that_fails_because_of_a_shared_service_is_named_and_does_not_count(world: World, step: str) -> None:
-    why = f"step={step} line=31: /fsx: fs-1.fsx.us-east-1.amazonaws.com:988 is closed (log boot.log)"
+    place = f"step={step}" if step.startswith("scripts/") else f"step={step} line=31"
+    why = f"{place}: /fsx: fs-1.fsx.us-east-1.amazonaws.com:988 is closed (log boot.log)"
     for number in (1, 2, 3):
         world.look(number, "ALLOCATED+POWERING_UP", number, boot_failure=why)
     assert world.pauses(4) == {}

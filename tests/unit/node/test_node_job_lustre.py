@@ -288,7 +288,7 @@ def test_a_call_that_nobody_answers_is_soon_reported(monkeypatch: pytest.MonkeyP
         tries.append(1)
         raise TimeoutError
 
-    monkeypatch.setattr(aws_api, "_call_once", nobody_answers)
+    monkeypatch.setattr(aws_api, "_sent", nobody_answers)
     monkeypatch.setattr(time, "sleep", lambda _: None)
     with pytest.raises(TimeoutError):
         for_jobs.fsx.create(REQUEST, "token")

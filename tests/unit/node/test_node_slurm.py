@@ -146,6 +146,7 @@ RAM = Settings("/ram", "cluster", "train", ("train-1",), "s3://b/data", None, "8
         reconcile.OLD,
         head._reason(RAM, State("1", "building", "train-1 is down", "", ())),
         head._reason(RAM, State("1", "filling", "new", "", ())),
+        "step=scripts/x.sh: it exited with status 1: no (log /var/log/gpucluster/scripts/x.sh.log)",
         "step=job_lustre_mount line=7: mount: /x: no route (log /var/log/gpucluster/boot.log)",
     ],
 )

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from gpucluster_node import storage
+from gpucluster_node import addresses, storage
 
 from gpucluster import config, render
 from gpucluster.config.storage.fsx import lustre
@@ -56,16 +56,55 @@ def test_import_only_folders_are_not_writable_for_all_users() -> None:
 
 def test_the_table_has_a_word_in_each_column() -> None:
     """bash treats several tabs as one."""
-    found = storage.resolve(mounts(BASE + STORAGE), ANSWERS.__getitem__)
+    found = storage.resolve(mounts(BASE + STORAGE), ANSWERS.__getitem__, addresses.of)
     assert list(storage.table(found)) == [
         "/data/fsx\tfsx-lustre\ta.fsx\tabc\t-\t2.15\t/,/out,/both,/neither",
         "/home\tefs\tb.efs\t-\t-\t-\t/",
     ]
 
 
+EXISTING = """
+network: {vpc_id: vpc-11111111, subnet_id: subnet-11111111}
+availability_zone: us-east-1a
+storage:
+  - {mount: /data, type: fsx-lustre, file_system_id: fs-0123456789abcdef0}
+  - {mount: /home, type: efs, file_system_id: fs-0123456789abcdef1}
+"""
+LUSTRE = {
+    "FileSystemType": "LUSTRE", "FileSystemTypeVersion": "2.12", "DNSName": "c.fsx",
+    "LustreConfiguration": {"MountName": "abcdefgh"},
+}  # fmt: skip
+
+
+def answering(asked: list[Any], **answers: Any) -> Any:
+    def ask(action: str, **arguments: Any) -> Any:
+        asked.append((action, arguments))
+        return answers[action]
+
+    return ask
+
+
+def test_only_fsx_knows_where_a_lustre_file_system_is_that_exists() -> None:
+    asked: list[Any] = []
+    ask = answering(asked, DescribeFileSystems={"FileSystems": [LUSTRE]})
+    found = storage.resolve(mounts(BASE + EXISTING), ANSWERS.__getitem__, lambda mount: addresses.address(mount, ask))
+    assert asked == [("DescribeFileSystems", {"FileSystemIds": ["fs-0123456789abcdef0"]})]
+    assert list(storage.table(found)) == [
+        "/data\tfsx-lustre\tc.fsx\tabcdefgh\t-\t2.12\t-",
+        "/home\tefs\tb.efs\t-\t-\t-\t-",
+    ]
+
+
+def test_a_file_system_of_another_type_is_not_mounted() -> None:
+    ask = answering([], DescribeFileSystems={"FileSystems": [{"FileSystemType": "WINDOWS"}]})
+    with pytest.raises(addresses.Unusable, match="fs-0123456789abcdef0 is of the type WINDOWS, not LUSTRE"):
+        addresses.address(mounts(BASE + EXISTING)[0], ask)
+
+
 @pytest.mark.parametrize(("home", "volume", "state"), [
     ("", "/home", "/home/gpucluster"),
     ("storage: [{mount: /home, type: efs}]", "/srv/gpucluster", "/srv/gpucluster"),
+    ("storage: [{mount: /home, type: fsx-lustre, on_delete: retain}]", "/srv/gpucluster", "/srv/gpucluster"),
 ])  # fmt: skip
 def test_slurms_state_is_on_the_heads_volume(home: str, volume: str, state: str) -> None:
     files = render.bundle(config.loads(f"{BASE}{home}\n"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
@@ -22,10 +22,17 @@ from localcloud.pace.hooks import Pace
 from localcloud.protocol.calls import Call
 
 ROOT = Path(__file__).resolve().parents[3]
-SOURCES = sorted((ROOT / "gpucluster").rglob("*.py"))
+SAGEMAKER = ROOT / "gpucluster" / "sagemaker"
+SOURCES = sorted(path for path in (ROOT / "gpucluster").rglob("*.py") if SAGEMAKER not in path.parents)
 PREFIXES = {"service-quotas": "servicequotas"}
 # IAM's names where they are not the operation's: Service Authorization Reference, Amazon S3.
-ACTIONS = {"s3:HeadBucket": "s3:ListBucket", "budgets:DescribeBudgets": "budgets:ViewBudget"}
+ACTIONS = {
+    "s3:HeadBucket": "s3:ListBucket",
+    "s3:HeadObject": "s3:GetObject",
+    "s3:ListObjectsV2": "s3:ListBucket",
+    "s3:DeleteObjects": "s3:DeleteObject",
+    "budgets:DescribeBudgets": "budgets:ViewBudget",
+}
 # The services of `Deployment.clients` and of the online checks.
 SERVICES = (
     *(
@@ -46,7 +53,7 @@ SERVICES = (
 )
 NAMED = re.compile(r"""\(\s*"([a-z0-9-]+)",\s*"([a-z]+_[a-z0-9_]+)\"""")
 ON_CLIENT = re.compile(r"""\b([a-z0-9]+|client\("[a-z0-9-]+"\))\s*\.([a-z]+_[a-z0-9_]+)\(""")
-PAGED = re.compile(r"""\b([a-z0-9]+)\s*\.get_paginator\("([a-z_]+)"\)""")
+PAGED = re.compile(r"""\b([a-z0-9]+)\s*\.get_paginator\("([a-z0-9_]+)"\)""")
 
 
 @cache
@@ -55,14 +62,14 @@ def operations(service: str) -> dict[str, str]:
     return {xform_name(name): name for name in model.operation_names}
 
 
-def actions() -> set[str]:
+def actions(sources: Iterable[Path] = SOURCES, services: Container[str] = SERVICES) -> set[str]:
     found = set()
-    for path in SOURCES:
+    for path in sources:
         text = path.read_text()
         calls = [*NAMED.findall(text), *ON_CLIENT.findall(text), *PAGED.findall(text)]
         for service, method in calls:
             name = service.removeprefix('client("').removesuffix('")')
-            if name in SERVICES and method in operations(name):
+            if name in services and method in operations(name):
                 action = f"{PREFIXES.get(name, name)}:{operations(name)[method]}"
                 found.add(ACTIONS.get(action, action))
     return found
@@ -81,6 +88,12 @@ def test_the_code_makes_calls() -> None:
 def test_the_deployers_policy_allows_every_call() -> None:
     allowed = granted("deployer.json")
     assert {action for action in actions() if not any(fnmatchcase(action, pattern) for pattern in allowed)} == set()
+
+
+def test_the_policy_for_sagemaker_allows_every_call() -> None:
+    called = actions(SAGEMAKER.rglob("*.py"), ("s3", "sagemaker", "logs"))
+    assert {"s3:DeleteObject", "s3:ListBucket", "sagemaker:CreateTrainingJob"} <= called
+    assert called <= granted("sagemaker.json")
 
 
 @pytest.mark.parametrize("policy", ["deployer.json", "jobs.json", "user.json"])

@@ -10,7 +10,7 @@ import pytest
 from synthesis import ACCOUNT, AMI, lookups
 
 from gpucluster import config
-from gpucluster.baking import builder, pins, recipe
+from gpucluster.baking import builder, pins, recipe, roots
 from gpucluster.hardware.instances import INSTANCE_TYPES
 
 BAKED = "ami-0bbbbbbbbbbbbbbbb"
@@ -162,3 +162,33 @@ def test_the_builder_has_no_ingress_and_may_read_only_its_bundle(tmp_path: Path)
     (instance,) = of_type(template, "AWS::EC2::Instance")
     assert instance["BlockDeviceMappings"][0]["Ebs"]["Encrypted"]
     assert len(of_type(template, "AWS::CloudFormation::WaitCondition")) == 1
+
+
+class Images:
+    """EC2, which knows one image."""
+
+    def __init__(self, ami: str, gib: int) -> None:
+        self.image = {
+            "ImageId": ami,
+            "BlockDeviceMappings": [{"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": gib}}],
+        }
+
+    def describe_images(self, *, ImageIds: list[str], IncludeDeprecated: bool) -> dict[str, Any]:  # noqa: N803
+        return {"Images": [self.image] if self.image["ImageId"] in ImageIds else []}
+
+
+@pytest.mark.parametrize(("size", "wanted", "gib"), [(300, None, 300), (300, 400, 400), (75, None, 100), (75, 80, 80)])
+def test_a_root_disk_is_as_large_as_its_image(tmp_path: Path, size: int, wanted: int | None, gib: int) -> None:
+    file, ami = tmp_path / "cluster.yaml", "ami-0fedcba9876543210"
+    cluster, ec2 = config.loads(TEXT), Images(ami, size)
+    assert (roots.pin(file, cluster, ec2) is None) is (size <= 100)
+    assert roots.gib(pins.read(file), ami, wanted) == gib
+    assert roots.pin(file, cluster, ec2) is None, "it is known, or no larger than the default"
+
+
+def test_the_nodes_of_a_larger_image_get_its_disk_and_those_of_a_baked_one_its_builders(tmp_path: Path) -> None:
+    roots.pin(tmp_path / "cluster.yaml", config.loads(TEXT), Images("ami-0fedcba9876543210", 300))
+    pins.pin(tmp_path / "cluster.yaml", baking(), BAKED)
+    templates = of_type(template_of(tmp_path), "AWS::EC2::LaunchTemplate")
+    disks = [each["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] for each in templates]
+    assert disks == [100, 300]

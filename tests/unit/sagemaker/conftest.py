@@ -8,6 +8,7 @@ from gpucluster.config.parse import parse
 from gpucluster.errors import AccessError
 from gpucluster.sagemaker import prepare, target
 from gpucluster.sagemaker.listing import Listed
+from gpucluster.sagemaker.tasks import Run
 
 TARGET = """\
 region: us-west-2
@@ -20,10 +21,16 @@ STARTED = "20261129-102400"
 
 @pytest.fixture
 def made(tmp_path):
-    """made(job, more of sagemaker.yaml, objects): the job as prepared for SageMaker. `objects`: address -> the names
-    there, or S3's error."""
+    """made(job, more of sagemaker.yaml, objects, runs): the job as prepared for SageMaker. `objects`: address -> the
+    names there, or S3's error. `runs`: task -> its newest run there."""
 
-    def make(job: str, more: str = "", objects: dict[str, list[str] | str] | None = None) -> prepare.Prepared:
+    def make(
+        job: str,
+        more: str = "",
+        objects: dict[str, list[str] | str] | None = None,
+        runs: dict[str, Run] | None = None,
+        started: str = STARTED,
+    ) -> prepare.Prepared:
         file = tmp_path / "job.yaml"
         file.write_text(job)
         set_there = {line.partition(":")[0] for line in more.splitlines()}
@@ -36,6 +43,9 @@ def made(tmp_path):
                 raise AccessError(found)
             return Listed(tuple(found), 100 * 2**20 * len(found))
 
-        return prepare.prepare(where, file, {}, STARTED, listing)
+        def newest(project: str, name: str) -> Run | None:
+            return (runs or {}).get(f"{project}/{name}")
+
+        return prepare.prepare(where, file, {}, started, listing, newest)
 
     return make

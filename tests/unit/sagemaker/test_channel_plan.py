@@ -149,7 +149,7 @@ def test_more_ranks_than_channels(made):
     [
         ("{train: ./data}", "", None, "channels.train.source", "a folder of this machine is not uploaded"),
         ("{train: /fsx/train}", "", None, "channels.train.source", "is on no file system of sagemaker.yaml"),
-        ("{train: {task: a, output: b}}", "", None, "channels.train.task", "the output of a task is on the cluster"),
+        ("{train: {task: a, output: b}}", "", None, "channels.train.task", "the project of the task a is not known"),
         ("{gpucluster: s3://data/train}", "", OBJECTS, "channels.gpucluster.source", "the job's own files"),
         ("{train: s3://data/a//b}", "", OBJECTS, "channels.train.source", "SageMaker cannot read keys with //"),
         ("{train: s3://data/train}", "", [], "channels.train.source", "there are no objects under s3://data/train/"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucluster_job.sagemaker import checkpoints
+from gpucluster_job.sagemaker import checkpoints, ours
 
 HAS_ALL = '{"rank-0/a.pt": 3, "rank-1/a.pt": 4}'
 
@@ -80,3 +80,23 @@ def test_no_access(tmp_path: Path, folder: Path) -> None:
 def test_a_job_without_checkpoints(tmp_path: Path, folder: Path) -> None:
     assert said(folder, {}) == []
     assert said(tmp_path / "none", environment(tmp_path, "{}")) == []
+
+
+def test_only_what_this_run_has_written_counts(folder: Path) -> None:
+    os.utime(folder / "rank-0" / "a.pt", (100, 100))  # as restored before the start
+    assert checkpoints.written(folder, since=200) == ["rank-1/a.pt"]
+
+
+def test_a_name_that_two_hosts_write_is_named() -> None:
+    (line,) = checkpoints.twice({"algo-1": ["a.pt", "b.pt"], "algo-2": ["b.pt", "c.pt"], "algo-3": ["c.pt"]})
+    assert line.startswith("warning: algo-1 and algo-2 have each written b.pt and 1 more into the checkpoints")
+    assert list(checkpoints.twice({"algo-1": ["rank-0"], "algo-2": ["rank-1"]})) == []
+
+
+def test_folders_of_outputs_are_those_below_opt_ml() -> None:
+    given = {
+        "GPUCLUSTER_OUTPUT_SHARDS": "/opt/ml/checkpoints/outputs/shards",
+        "GPUCLUSTER_OUTPUT_X": "/fsx/x",
+        "A": "/",
+    }
+    assert ours.outputs(given) == ["checkpoints/outputs/shards"]

@@ -59,6 +59,20 @@ def test_ranks_of_two_hosts(tmp_path: Path) -> None:
     assert job.failure() is None
 
 
+SAME_NAME = """
+import os
+from pathlib import Path
+Path(os.environ["GPUCLUSTER_STATE"], "checkpoint.pt").write_text(os.environ["RANK"])
+"""
+
+
+def test_hosts_that_write_one_checkpoint(tmp_path: Path) -> None:
+    """Their files are as large, so that S3's list cannot tell."""
+    ended = Job(tmp_path, hosts=2).run("--launcher", "srun", *program(tmp_path, SAME_NAME))
+    assert [code for code, _ in ended] == [0, 0], ended
+    assert "warning: 127.0.0.1 and 127.0.0.2 have each written checkpoint.pt into the checkpoints" in ended[0][1]
+
+
 def test_the_reason_of_a_failure(tmp_path: Path) -> None:
     job = Job(tmp_path, hosts=1)
     ((code, log),) = job.run("--launcher", "srun", "--ranks-per-node", "4", *program(tmp_path, FAILS))

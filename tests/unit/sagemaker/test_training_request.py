@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import botocore.session
 import pytest
 from botocore.validate import ParamValidator
@@ -42,7 +44,12 @@ def test_a_small_job(made):
     assert asked["ContainerArguments"] == words
     (ours,) = request["InputDataConfig"]
     assert ours["DataSource"]["S3DataSource"]["S3Uri"] == "s3://bucket-of-mine/gpucluster/train-20261129-102400/input/"
-    assert request["CheckpointConfig"] == {"S3Uri": "s3://bucket-of-mine/gpucluster/tasks/digits/train/state"}
+    state = "s3://bucket-of-mine/gpucluster/tasks/digits/train"
+    assert request["CheckpointConfig"] == {"S3Uri": state}
+    assert request["Environment"] == {"GPUCLUSTER_CHECKPOINTS_S3": state}
+    tags = {each["Key"]: each["Value"] for each in request["Tags"]}
+    assert (tags["gpucluster:project"], tags["gpucluster:name"]) == ("digits", "train")
+    assert re.fullmatch("[0-9a-f]{64}", tags["gpucluster:run"])
 
 
 def test_a_job_with_every_section(made):
@@ -56,7 +63,7 @@ def test_a_job_with_every_section(made):
     request = made(job, NETWORK + KEY + spot + fsx, {"s3://data/train": ["a", "b", "c"]}).request
     assert judged(request) == []
     assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 7200, "MaxWaitTimeInSeconds": 86400}
-    assert request["CheckpointConfig"] == {"S3Uri": "s3://other/state"}
+    assert request["CheckpointConfig"] == {"S3Uri": "s3://other/state/digits/train"}
     assert request["OutputDataConfig"]["KmsKeyId"] == KEY.split(": ")[1].strip()
     assert "VolumeKmsKeyId" not in request["ResourceConfig"]  # p4d has local disks
     assert request["AlgorithmSpecification"]["MetricDefinitions"] == [
@@ -166,7 +173,7 @@ def test_the_users_image_and_another_regions_account(made):
 
 def test_the_guard_knows_what_botocore_leaves_to_aws(made):
     request = dict(made(JOB).request)
-    broken = request | {"TrainingJobName": "a.b", "Tags": request["Tags"] * 30, "Unknown": 1}
+    broken = request | {"TrainingJobName": "a.b", "Tags": request["Tags"] * 20, "Unknown": 1}
     del broken["RoleArn"]
     found = {".".join(fault.path): fault.message for fault in limits.faults(broken)}
     assert found == {

@@ -239,3 +239,41 @@ def test_a_users_tags_do_not_replace_placement_groups() -> None:
     assert group["Tags"] == [{"Key": "gpucluster:cluster", "Value": loaded.name}]
     vpc = next(iter(properties(template, "AWS::EC2::VPC")))
     assert {"Key": "team", "Value": "vision"} in vpc["Tags"], "other resources have it"
+
+
+BIG = "ami-0123456789abcdef1"
+ROOT = """
+name: GpuCluster
+region: us-east-1
+availability_zone: us-east-1b
+head_node: {root_volume: {gib: 120, iops: 6000, THROUGHPUT}}
+partitions:
+  - {name: train, instance_types: [c5.large], max_nodes: 1, root_volume: {gib: 200, throughput_mibps: 250}}
+  - {name: big, instance_types: [c5.large], max_nodes: 1, image: BIG}
+  - {name: plain, instance_types: [c5.large], max_nodes: 1}
+""".replace("BIG", BIG)
+
+
+def disk_of(mapping: dict[str, Any]) -> dict[str, Any]:
+    assert mapping["DeviceName"] == "/dev/sda1"
+    return {key: value for key, value in mapping["Ebs"].items() if key in ("VolumeSize", "Iops", "Throughput")}
+
+
+def test_root_disks_are_as_the_file_has_them(template_of: Callable[[str], Template]) -> None:
+    template = template_of(ROOT.replace(", THROUGHPUT", ""))
+    (mapping,) = only(template, "AWS::EC2::Instance")["Properties"]["BlockDeviceMappings"]
+    assert disk_of(mapping) == {"VolumeSize": 120, "Iops": 6000}
+    disks = [
+        disk_of(each["LaunchTemplateData"]["BlockDeviceMappings"][0])
+        for each in properties(template, "AWS::EC2::LaunchTemplate")
+    ]
+    assert disks == [{"VolumeSize": 200, "Throughput": 250}, {"VolumeSize": 100}, {"VolumeSize": 100}]
+
+
+def test_a_template_has_the_throughput_of_the_heads_disk(template_of: Callable[[str], Template]) -> None:
+    """AWS::EC2::Instance has no property for it."""
+    template = template_of(ROOT.replace("THROUGHPUT", "throughput_mibps: 500"))
+    head = only(template, "AWS::EC2::Instance")["Properties"]
+    named = template["Resources"][head["LaunchTemplate"]["LaunchTemplateId"]["Ref"]]["Properties"]["LaunchTemplateData"]
+    assert disk_of(named["BlockDeviceMappings"][0]) == {"VolumeSize": 120, "Iops": 6000, "Throughput": 500}
+    assert "BlockDeviceMappings" not in head and list(named) == ["BlockDeviceMappings"]

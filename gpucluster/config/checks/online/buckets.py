@@ -9,6 +9,7 @@ from gpucluster.config.checks.entries import entries
 from gpucluster.config.checks.online.account import Account, Refused
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
+from gpucluster.config.scripts import MOST_BYTES, Script
 from gpucluster.config.storage import BeegfsRam, DataRepository
 from gpucluster.config.validators import Findings, Validators
 
@@ -22,7 +23,8 @@ validator = Validators("Buckets (asks AWS)", needs="aws")
     "a gateway endpoint is for buckets in its own Region",
 )
 def bucket_in_region(config: ClusterConfig, account: Account) -> Findings:
-    """A bucket is in the cluster's region if FSx imports from it, or if nodes have no internet."""
+    """A bucket is in the cluster's region if FSx imports from it, if nodes run a script from it, or if they have no
+    internet."""
     refused: Refused | None = None
     for path, uri in uris(config):
         try:
@@ -39,6 +41,8 @@ def bucket_in_region(config: ClusterConfig, account: Account) -> Findings:
 def _needed(config: ClusterConfig, path: Path) -> tuple[str, str] | None:
     """Why this bucket must be in the cluster's region, and what to do if it is not."""
     here = config.region
+    if "scripts" in path:
+        return f"nodes read scripts only from buckets in {here}", "copy the script to a bucket there"
     if "data_repositories" in path:
         repository = next(each for where, each in entries(config, DataRepository) if where == path[:-1])
         imports = f"a file system in {here} imports only from its own region"
@@ -60,7 +64,28 @@ def uris(config: ClusterConfig) -> Iterator[tuple[Path, S3Uri]]:
     named += [((*path, "s3"), repository.s3) for path, repository in entries(config, DataRepository)]
     for path, storage in entries(config, BeegfsRam):
         named += [((*path, "source"), storage.source), ((*path, "export"), storage.export)]
+    named += [((*path, "source"), script.source) for path, script in entries(config, Script)]
     yield from ((path, S3Uri.of(uri)) for path, uri in named if uri and in_s3(uri))
+
+
+@validator("script-object-exists", "https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html: NoSuchKey")
+def script_object_exists(script: Script, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """A script in S3 exists, and has at most 1 MiB."""
+    if not in_s3(script.source):
+        return
+    uri = S3Uri.of(script.source)
+    try:
+        found = account.ask("s3", "list_objects_v2", Bucket=uri.bucket, Prefix=uri.prefix)
+    except Refused as refusal:
+        if refusal.code == "NoSuchBucket":  # bucket-exists says so
+            return
+        raise
+    sizes = {each["Key"]: each["Size"] for each in found.get("Contents", ())}
+    if uri.prefix not in sizes:
+        yield Finding((*path, "source"), f"{uri} does not exist", f"aws s3 cp {script.name} {uri}")
+    elif sizes[uri.prefix] > MOST_BYTES:
+        message = f"{uri} has {sizes[uri.prefix]} bytes, and a script may have {MOST_BYTES}"
+        yield Finding((*path, "source"), message, "let the script download its data and programs")
 
 
 def region_of(account: Account, bucket: str) -> str | None:

@@ -10,6 +10,7 @@ from gpucluster.config.checks.online.account import Account, Answer
 from gpucluster.config.checks.online.things import IMAGE, KEY, SNAPSHOT
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
+from gpucluster.config.nodes import RootVolume
 from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("Images (asks AWS)", needs="aws")
@@ -43,7 +44,7 @@ ROOT_DEVICE = "/dev/sda1"
 """The root device of Ubuntu's images: a mapping under another name would add a disk instead of encrypting this one."""
 
 ROOT_VOLUME_GIB = 100
-"""The Deep Learning AMIs need 75 GiB; the rest is for packages and containers."""
+"""By default. The Deep Learning AMIs need 75 GiB; the rest is for packages and containers."""
 
 
 @validator(
@@ -53,13 +54,36 @@ ROOT_VOLUME_GIB = 100
     "error InvalidBlockDeviceMapping: volume is smaller than snapshot",
 )
 def image_bootable(config: ClusterConfig, account: Account) -> Findings:
-    """Each AMI is available, for x86_64, HVM with ENA, and boots from a volume /dev/sda1 of at most 100 GiB.
+    """Each AMI is available, for x86_64, HVM with ENA, and boots from a volume /dev/sda1 no larger than root_volume.
 
     Templates name that disk: of another name it would not be the one that they encrypt.
     """
     for path, ami in amis_of(config):
-        for fault in _faults(IMAGE.look_up(account, ami) or {}):
+        image = IMAGE.look_up(account, ami) or {}
+        for fault in _faults(image):
             yield Finding(path, f"{ami} {fault}", f"aws ec2 describe-images --image-ids {ami}")
+        for place, gib in _root_volumes(config, ami):
+            if gib < root_gib(image):
+                message = f"{ami} needs a disk of {root_gib(image)} GiB, got {gib}"
+                yield Finding(place, message, "make it larger, or leave it out: nodes then have as much as the image")
+
+
+def root_gib(image: Answer) -> int:
+    """The size of the image's own disk; 0 if EC2 does not tell."""
+    name = image.get("RootDeviceName", ROOT_DEVICE)
+    disks = (each.get("Ebs", {}) for each in image.get("BlockDeviceMappings", []) if each.get("DeviceName") == name)
+    return max((int(disk.get("VolumeSize", 0)) for disk in disks), default=0)
+
+
+def _root_volumes(config: ClusterConfig, ami: str) -> Iterator[tuple[Path, int]]:
+    """The sizes that the file has for disks with this image."""
+    nodes: list[tuple[Path, str | None, RootVolume]] = [
+        (("head_node",), config.head_node.image, config.head_node.root_volume)
+    ]
+    nodes += [(path, each.image, each.root_volume) for path, each in config.partitions_by_path()]
+    for path, image, root in nodes:
+        if (image or config.software.image) == ami and root.gib is not None:
+            yield (*path, "root_volume", "gib"), root.gib
 
 
 def _faults(image: Answer) -> Iterator[str]:
@@ -76,10 +100,6 @@ def _faults(image: Answer) -> Iterator[str]:
         yield f"boots from {image['RootDeviceType']}, not from an EBS volume"
     elif name != ROOT_DEVICE:
         yield f"boots from {name}: that disk would not be encrypted"
-    for mapping in image.get("BlockDeviceMappings", []):
-        gib = mapping.get("Ebs", {}).get("VolumeSize", 0)
-        if mapping.get("DeviceName") == name and gib > ROOT_VOLUME_GIB:
-            yield f"needs a disk of {gib} GiB, but nodes have {ROOT_VOLUME_GIB}"
 
 
 @validator(

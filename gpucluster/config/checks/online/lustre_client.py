@@ -51,7 +51,7 @@ def _kernels(config: ClusterConfig, account: Account) -> Iterator[tuple[Path, st
 
     So is the newest image if the cluster is already deployed: its nodes boot the image that was pinned then.
     """
-    if not config.lustre:
+    if not any("fsx" in each.clients for each in config.storage):
         return
     for path, image in images_of(config):
         if image in PUBLIC_PARAMETERS:

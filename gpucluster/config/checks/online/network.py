@@ -229,7 +229,7 @@ def needed_services(config: ClusterConfig) -> list[str]:
     names = [
         *NEEDED_ENDPOINTS,
         *(["sts"] if config.jobs_have_role else []),
-        *(["fsx"] if config.lustre_with_jobs else []),
+        *(["fsx"] if config.asks_fsx else []),
         *(["sns"] if config.monitoring.alarm_email else []),
         "s3",
     ]

@@ -106,7 +106,9 @@ def quota_vcpus_left(config: ClusterConfig, account: Account) -> Findings:
 )
 def quota_disks(config: ClusterConfig, account: Account) -> Findings:
     """The account's quota on gp3 volumes is large enough for the disks of all nodes."""
-    gib = config.head_node.volume_gib + sum(nodes.most for nodes in _all_nodes(config)) * ROOT_VOLUME_GIB
+    head, nodes = config.head_node, config.every_partition
+    disks = [(1, head.root_volume), *((each.max_nodes, each.root_volume) for each in nodes)]
+    gib = head.volume_gib + sum(count * (root.gib or ROOT_VOLUME_GIB) for count, root in disks)
     had = _quota(account, "ebs", GP3_TIB)
     if gib / 1024 > had:
         yield Finding(

@@ -57,3 +57,12 @@ CONNECT_ENDPOINT = Thing(
 KEY = Thing("kms", "describe_key", "KeyId", "KeyMetadata", ("NotFoundException",))
 POLICY = Thing("iam", "get_policy", "PolicyArn", "Policy", ("NoSuchEntity",))
 PARAMETER = Thing("ssm", "get_parameter", "Name", "Parameter", ("ParameterNotFound",))
+INTERFACE = Thing(
+    "ec2",
+    "describe_network_interfaces",
+    "NetworkInterfaceIds",
+    "NetworkInterfaces",
+    ("InvalidNetworkInterfaceID",),
+)
+FSX = Thing("fsx", "describe_file_systems", "FileSystemIds", "FileSystems", ("FileSystemNotFound",))
+EFS = Thing("efs", "describe_file_systems", "FileSystemId", "FileSystems", ("FileSystemNotFound",))

@@ -125,12 +125,11 @@ def china_persistent_1(storage: FsxLustre, path: Path, config: ClusterConfig) ->
 
 
 @validator(
-    "home-not-on-lustre",
-    "https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html: "
-    "the client is installed on a running node, and /home is there before",
+    "home-not-with-jobs",
+    "https://docs.aws.amazon.com/fsx/latest/APIReference/API_DeleteFileSystem.html: any data is also deleted",
     section="Mounts",
 )
-def home_not_on_lustre(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
-    """/home is on the head node's volume or on EFS, which nodes can mount before anything is installed."""
-    if storage.mount == "/home":
-        yield Finding((*path, "mount"), "/home cannot be on FSx for Lustre", "mount it at /fsx; /home: head-nfs or efs")
+def home_not_with_jobs(storage: FsxLustre, path: Path, config: ClusterConfig) -> Findings:
+    """/home is always there, so its file system does not have lifetime: jobs."""
+    if storage.mount == "/home" and storage.with_jobs:
+        yield Finding((*path, "lifetime"), "/home is needed without jobs too, got jobs", "write lifetime: cluster")

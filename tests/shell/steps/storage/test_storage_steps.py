@@ -400,24 +400,45 @@ def test_a_node_without_efa_for_lustre_reports_it_and_uses_tcp(node: Node, heade
 
 
 HOME_ON_EFS = 'HOME_ON=efs; parameter() { echo "$1" >>"$ROOT/asked"; echo fs-1.efs.us-east-1.amazonaws.com; }'
+HOME_ON_LUSTRE = "HOME_ON=fsx-lustre"
 
 
-def test_home_on_efs_keeps_the_users_of_the_image(head: Node) -> None:
-    """It is first mounted elsewhere, and the login user's directory is copied there before the mount would hide it."""
-    (head.root / "home/ubuntu/.ssh/authorized_keys").write_text("key\n")
-    head.machine.command(
+def home_elsewhere(node: Node) -> None:
+    """/home is in the scratch folder, and its file system in `elsewhere`."""
+    node.machine.command(
         "mount",
         'touch "$ROOT/mounted/$(tr / _ <<<${!#})"; case ${!#} in /tmp/tmp.*) ln -sfn ${!#} "$ROOT/aside";; esac',
     )
-    head.machine.command("umount", f'rm "$ROOT/mounted/$(tr / _ <<<${{!#}})"; mv $1 {head.root}/efs; mkdir $1')
-    text = source_of("home_mount").read_text().replace("root:root", OWNER).replace("/home", f"{head.root}/home")
-    head.machine.step("home_mount", text.replace(f"storage{head.root}/home", "storage/home"))
-    done = head.run("home_mount", header=HOME_ON_EFS)
+    node.machine.command("umount", f'rm "$ROOT/mounted/$(tr / _ <<<${{!#}})"; mv $1 {node.root}/elsewhere; mkdir $1')
+    python = f'[[ $* != *gpucluster_node.addresses\\ home ]] || {{ printf "{DNS}\\tabcdefgh\\t2.15\\n"; exit; }}'
+    node.machine.command("python3", f'{python}\nexec {sys.executable} "$@"')
+    text = source_of("home_mount").read_text().replace("root:root", OWNER).replace("/home", f"{node.root}/home")
+    node.machine.step("home_mount", text.replace(f"storage{node.root}/home", "storage/home"))
+
+
+@pytest.mark.parametrize(("header", "source"), [
+    (HOME_ON_EFS, "nfs4 -o nfsvers=4.1,"), (HOME_ON_LUSTRE, f"lustre -o noatime,flock {DNS}@tcp:/abcdefgh"),
+])  # fmt: skip
+def test_home_elsewhere_keeps_the_users_of_the_image(head: Node, header: str, source: str) -> None:
+    """It is first mounted elsewhere, and the login user's directory is copied there before the mount would hide it."""
+    (head.root / "home/ubuntu/.ssh/authorized_keys").write_text("key\n")
+    home_elsewhere(head)
+    done = head.run("home_mount", header=header)
     assert done.returncode == 0, done.stderr
-    assert (head.root / "efs/ubuntu/.ssh/authorized_keys").read_text() == "key\n"
-    assert (head.root / "asked").read_text() == "storage/home\n"
+    assert (head.root / "elsewhere/ubuntu/.ssh/authorized_keys").read_text() == "key\n"
     assert [call.split()[-1] for call in head.asked("mount")][1:] == ["/home"]
+    assert all(call.startswith(f"-t {source}") for call in head.asked("mount"))
     assert [line.split()[1] for line in head.fstab()] == ["/home"]
+    if header == HOME_ON_EFS:
+        assert (head.root / "asked").read_text() == "storage/home\n"
+    assert bool(head.asked("apt-mark")) is (header == HOME_ON_LUSTRE), "Lustre's client comes first"
+
+
+def test_home_that_root_may_not_write_ends_the_boot_with_the_reason(node: Node) -> None:
+    home_elsewhere(node)
+    done = node.run("home_mount", header=f"{HOME_ON_LUSTRE}; put_directory() {{ return 1; }}")
+    assert last_error(done)
+    assert "squashes root, who makes home directories: it needs no_root_squash" in done.stderr
 
 
 def test_compute_nodes_mount_the_heads_home_or_efs(node: Node) -> None:

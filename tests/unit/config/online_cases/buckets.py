@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from validator_cases.case import cluster, storage
+from validator_cases.case import cluster, partition, storage
 
 from online_cases.case import Answers, Online
 
+SCRIPT = "s3://bucket/a.sh"
+SCRIPTED = partition(scripts=[{"source": SCRIPT, "sha256": "a" * 64}])
 LINKED = storage("fsx-lustre", data_repositories=[{"path": "/a", "s3": "s3://bucket/a", "import": ["new"]}])
 ACCESSED = cluster(s3_access=[{"uri": "s3://bucket/a"}])
 CACHED = cluster(software={"cache": "s3://bucket/a"})
@@ -20,6 +22,10 @@ def in_memory(**keys: str) -> dict[str, Any]:
 
 def bucket(region: str) -> Answers:
     return {"s3 head_bucket": {"BucketRegion": region}}
+
+
+def objects(sizes: dict[str, int]) -> Answers:
+    return {"s3 list_objects_v2": {"Contents": [{"Key": key, "Size": size} for key, size in sizes.items()]}}
 
 
 HERE, ABROAD = bucket("us-east-1"), bucket("eu-west-1")
@@ -39,9 +45,17 @@ CASES: dict[str, Online | list[Online]] = {
             (CACHED, "software.cache"),
             (in_memory(source="s3://bucket/a"), "storage[0].source"),
             (in_memory(export="s3://bucket/a"), "storage[0].export"),
+            (SCRIPTED, "partitions[0].scripts[0].source"),
         )
     ],
     "bucket-in-region": [
+        Online(
+            SCRIPTED,
+            key="partitions[0].scripts[0].source",
+            says="bucket is in eu-west-1, and nodes read scripts only from buckets in us-east-1",
+            fails=ABROAD,
+            passes=HERE,
+        ),
         Online(
             LINKED,
             key="storage[0].data_repositories[0].s3",
@@ -62,6 +76,22 @@ CASES: dict[str, Online | list[Online]] = {
                 (CACHED, "software.cache"),
                 (in_memory(export="s3://bucket/a"), "storage[0].export"),
             )
+        ),
+    ],
+    "script-object-exists": [
+        Online(
+            SCRIPTED,
+            key="partitions[0].scripts[0].source",
+            says="s3://bucket/a.sh does not exist",
+            fails=objects({"a.sh.old": 10}),
+            passes=objects({"a.sh": 10, "a.sh.old": 10}),
+        ),
+        Online(
+            SCRIPTED,
+            key="partitions[0].scripts[0].source",
+            says="s3://bucket/a.sh has 1048577 bytes, and a script may have 1048576",
+            fails=objects({"a.sh": 1048577}),
+            passes={"s3 list_objects_v2": "NoSuchBucket"},
         ),
     ],
     "budgets-open": Online(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from validator_cases.case import cluster
+from validator_cases.case import cluster, partition
 
 from online_cases.case import Answers, Online
 
@@ -188,11 +188,18 @@ CASES: dict[str, Online | list[Online]] = {
             passes=image(),
         ),
         Online(
-            OWN,
-            key="software.image",
-            says="ami-0123456789abcdef0 needs a disk of 200 GiB, but nodes have 100",
+            {**OWN, "head_node": {"root_volume": {"gib": 120}}},
+            key="head_node.root_volume.gib",
+            says="ami-0123456789abcdef0 needs a disk of 200 GiB, got 120",
             fails=disk(200),
-            passes=disk(100),
+            passes=disk(120),
+        ),
+        Online(
+            partition(image="ami-0123456789abcdef0", root_volume={"gib": 50}),
+            key="partitions[0].root_volume.gib",
+            says="ami-0123456789abcdef0 needs a disk of 75 GiB, got 50",
+            fails=disk(75),
+            passes=disk(8),
         ),
     ],
     "image-published": Online(

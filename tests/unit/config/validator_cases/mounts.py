@@ -6,6 +6,18 @@ EFS: Keys = {"mount": "/data", "type": "efs"}
 ACCESS: Keys = {"s3_access": [{"uri": "s3://bucket/a"}]}
 
 
+SYSTEM = "fs-0123456789abcdef0"
+LINK: Keys = {"path": "/a", "s3": "s3://bucket/a"}
+
+
+def existing(*types: str, **keys: str) -> Keys:
+    """Entries of file systems that exist, at /data0, /data1 …, in a VPC that exists."""
+    network = {"vpc_id": "vpc-11111111", "subnet_id": "subnet-11111111"}
+    named = {"file_system_id": SYSTEM, **keys}
+    found = [{"mount": f"/data{index}", "type": type_, **named} for index, type_ in enumerate(types)]
+    return cluster(availability_zone="us-east-1a", network=network, storage=found)
+
+
 def efs(*mounts: str) -> Keys:
     return cluster(storage=[{**EFS, "mount": mount} for mount in mounts])
 
@@ -91,16 +103,37 @@ CASES: dict[str, Case | list[Case]] = {
         says="head-nfs shares /home only, got /data",
         passes=storage("head-nfs", mount="/home"),
     ),
-    "home-not-on-lustre": Case(
-        fails=storage("fsx-lustre", mount="/home"),
-        key="storage[0].mount",
-        says="/home cannot be on FSx for Lustre",
-        passes=storage("fsx-lustre"),
+    "home-not-with-jobs": Case(
+        fails=storage("fsx-lustre", mount="/home", lifetime="jobs", on_delete="delete", data_repositories=[LINK]),
+        key="storage[0].lifetime",
+        says="/home is needed without jobs too, got jobs",
+        passes=storage("fsx-lustre", mount="/home", on_delete="retain"),
     ),
-    "home-outlives-cluster": Case(
-        fails=storage("efs", mount="/home", on_delete="delete"),
-        key="storage[0].on_delete",
-        says="all home directories are deleted with the cluster",
-        passes=storage("efs", mount="/home"),
+    "existing-in-own-vpc": Case(
+        fails=storage("efs", file_system_id=SYSTEM),
+        key="storage[0].file_system_id",
+        says=f"nodes of a new VPC do not reach {SYSTEM}",
+        passes=existing("efs"),
     ),
+    "existing-mounted-once": Case(
+        fails=existing("efs", "efs"),
+        key="storage[1].file_system_id",
+        says=f"{SYSTEM} is mounted at /data0 already",
+        passes=existing("efs"),
+    ),
+    "file-system-id-form": Case(
+        fails=existing("fsx-lustre", file_system_id="fs-1234"),
+        key="storage[0].file_system_id",
+        says="must be the id of a file system on FSx or EFS (fs-…), got 'fs-1234'",
+        passes=existing("fsx-lustre"),
+    ),
+    "home-outlives-cluster": [
+        Case(
+            fails=storage(type_, mount="/home", on_delete="delete"),
+            key="storage[0].on_delete",
+            says="all home directories are deleted with the cluster",
+            passes=storage(type_, mount="/home", on_delete="retain"),
+        )
+        for type_ in ("efs", "fsx-lustre")
+    ],
 }

@@ -48,6 +48,7 @@ def refused(layout: Layout = LAYOUT, **flags) -> str:
         ("qos", "high", "--qos=high"),
         ("mem", "64G", "--mem=64G"),
         ("mem", 4096, "--mem=4096"),
+        ("mem_per_gpu", "16G", "--mem-per-gpu=16G"),
         ("cpus_per_task", 8, "--cpus-per-task=32"),  # torchrun is one Slurm task, with 4 ranks
         ("constraint", "a&(b|c)", "--constraint=a&(b|c)"),
         ("constraint", "[rack1*2&rack2*2]", "--constraint=[rack1*2&rack2*2]"),
@@ -72,6 +73,7 @@ def test_slurm_gives_each_rank_its_cpus_where_it_starts_the_ranks():
 def test_memory_of_whole_and_of_shared_nodes():
     assert [each for each in options()[0] if each.startswith("--mem")] == ["--mem=0"]
     assert [each for each in options(mem="8G")[0] if each.startswith("--mem")] == ["--mem=8G"]
+    assert [each for each in options(mem_per_gpu="8G")[0] if each.startswith("--mem")] == ["--mem-per-gpu=8G"]
     assert not [each for each in options(exclusive=False)[0] if each.startswith("--mem")]
 
 
@@ -88,6 +90,15 @@ def test_nodes_of_servers_are_charged_too_and_wait_with_the_workers():
     [
         ({"mem": "much"}, "--mem: must be a size for each node such as 64G, or 0 for all; without a unit: MiB"),
         ({"mem": "193G"}, "--mem: a node of train (g5.12xlarge) has 192 GiB, got 193G"),
+        (
+            {"mem_per_gpu": "49G"},
+            "--mem-per-gpu: a node of train (g5.12xlarge) has 192 GiB, got 49G for each of 4 GPUs",
+        ),
+        ({"mem_per_gpu": "1G", "mem": "8G"}, "--mem-per-gpu: mem is set too, and Slurm takes one of them"),
+        (
+            {"mem_per_gpu": "1G", "partition": "ps", "launcher": "srun", "ntasks_per_node": 1},
+            "--mem-per-gpu: the job has no GPUs",
+        ),
         ({"cpus_per_task": 13}, "--cpus-per-task: a node of train (g5.12xlarge) has 48 CPUs, got 13 for each of 4"),
         ({"account": "a b"}, "--account: must be one name that Slurm knows"),
         ({"dependency": "12"}, "--dependency: must be conditions of sbatch joined by commas, such as afterok:12"),
@@ -143,3 +154,10 @@ def test_a_controller_that_does_not_answer_has_rejected_nothing(tmp_path, monkey
     sbatch(tmp_path, monkeypatch, f"echo '{said}' >&2; exit 1")
     with pytest.raises(RemoteError, match=r"Slurm did not report when the job would start: exit code 1: .*controller"):
         trial.expected(InProcessRemote(), "#!/bin/sh\n")
+
+
+def test_slurm_gives_out_less_than_a_node_has():
+    allocated = expand(loads(CLUSTER + "slurm: {memory: allocated}\n"))
+    (found,) = options(allocated, mem="182G")
+    assert "--mem=182G" in found
+    assert refused(allocated, mem="183G") == "--mem: a node of train (g5.12xlarge) has 186777 MiB for jobs, got 183G"

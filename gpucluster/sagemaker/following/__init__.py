@@ -1,0 +1,1 @@
+"""Training jobs after they have been submitted: what they do, print and cost, and how they ended."""

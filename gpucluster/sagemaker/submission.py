@@ -1,0 +1,103 @@
+"""Submits a prepared job: its files go into the bucket, then CreateTrainingJob."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from gpucluster.addresses import S3Uri
+from gpucluster.errors import AwsError
+from gpucluster.job import library
+from gpucluster.job.task import Task
+from gpucluster.sagemaker import request, tasks
+from gpucluster.sagemaker.channels import OURS
+from gpucluster.sagemaker.connection import Connection
+from gpucluster.sagemaker.prepare import Prepared
+from gpucluster.sagemaker.refused import explained
+from gpucluster.sagemaker.target import Target
+from gpucluster.submission.snapshot import File, archive
+
+Tell = Callable[[str], None]
+BATCH = 1000
+"""The most keys of one DeleteObjects: botocore's documentation."""
+
+
+class Submitted(NamedTuple):
+    job: str
+    """The training job's name."""
+    skipped: bool = False
+    """Nothing was submitted, because this run of the task was equal and has succeeded."""
+
+
+def packed(job: Prepared) -> bytes:
+    """gpucluster.tar.gz of docs/design.md. Raises UsageError if the working directory is too large."""
+    return archive(OURS, {name: File(text) for name, text in library.files().items()}, job.workdir)
+
+
+def submit(connection: Connection, target: Target, job: Prepared, *, force: bool, clean: bool, tell: Tell) -> Submitted:
+    """Raises UsageError if a run of its task has not ended, AwsError."""
+    sagemaker, s3 = connection.client("sagemaker"), connection.client("s3")
+    task = Task.of(job.spec)
+    if task:
+        with explained():
+            last = tasks.newest(sagemaker, task.project, task.name)
+        tasks.refuse_unfinished(task.label, last)
+        if last and last.succeeded and last.key == job.key and not (force or clean):
+            return Submitted(last.job, skipped=True)
+        if clean:
+            _clean(s3, str(request.state(job.spec, target)), tell)
+    body, place = packed(job), request.place(target, job.name)
+    objects = {f"{place}/input/{request.ARCHIVE}": body}
+    objects |= {uri: json.dumps(names).encode() for uri, names in job.planned.manifests.items()}
+    with explained():
+        for uri, content in objects.items():
+            _put(s3, target, uri, content)
+    try:
+        with explained():
+            sagemaker.create_training_job(**job.request)
+    except AwsError:
+        _take_back(s3, objects)
+        raise
+    return Submitted(job.name)
+
+
+def console(region: str, job: str) -> str:
+    """The job's page, as Kubeflow's component for SageMaker links it."""
+    domain = "console.amazonaws.cn" if region.startswith("cn-") else "console.aws.amazon.com"
+    return f"https://{region}.{domain}/sagemaker/home?region={region}#/jobs/{job}"
+
+
+def _put(s3: Any, target: Target, uri: str, content: bytes) -> None:
+    place = S3Uri.of(uri)
+    key = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": target.kms_key_arn} if target.kms_key_arn else {}
+    s3.put_object(Bucket=place.bucket, Key=place.prefix, Body=content, **key)
+
+
+def _take_back(s3: Any, objects: dict[str, bytes]) -> None:
+    """There is no job that would read them. The refusal matters more than what is left."""
+    for uri in objects:
+        with suppress(Exception):
+            s3.delete_object(Bucket=S3Uri.of(uri).bucket, Key=S3Uri.of(uri).prefix)
+
+
+def _clean(s3: Any, state: str, tell: Tell) -> None:
+    """Deletes the state, but not the outputs, as on the cluster."""
+    place, kept = S3Uri.of(state), S3Uri.of(request.outputs(state)).folder
+    with explained():
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=place.folder)
+        keys = [each["Key"] for page in pages for each in page.get("Contents", ())]
+        count = 0
+        for batch in _batches([key for key in keys if not key.startswith(kept)]):
+            answer = s3.delete_objects(
+                Bucket=place.bucket, Delete={"Objects": [{"Key": key} for key in batch], "Quiet": True}
+            )
+            if failed := answer.get("Errors"):
+                raise AwsError(f"DeleteObjects: {failed[0]['Code']}: {failed[0]['Message']}: {failed[0]['Key']}")
+            count += len(batch)
+    tell(f"deleted {count} files of {state}")
+
+
+def _batches(keys: list[str]) -> Iterator[list[str]]:
+    return (keys[first : first + BATCH] for first in range(0, len(keys), BATCH))

@@ -1,0 +1,256 @@
+"""What a submission puts into the bucket and asks SageMaker for. moto stores it; a Stubber has AWS's refusals."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+from moto import mock_aws
+
+from gpucluster.config.parse import parse
+from gpucluster.errors import AwsError, JobSpecError, UsageError
+from gpucluster.sagemaker import submission, target, tasks
+from gpucluster.sagemaker.tasks import Run
+
+JOB = "name: train\nproject: digits\nnodes: 2\ntime: 2:00:00\ncommand: python train.py\n"
+TARGET = """\
+region: us-west-2
+role_arn: arn:aws:iam::123456789012:role/training
+bucket: bucket-of-mine
+instance_type: ml.p4d.24xlarge
+"""
+STATE = "gpucluster/tasks/digits/train"
+BUCKET = "bucket-of-mine"
+
+
+class Clients(dict):
+    def client(self, service):
+        return self[service]
+
+
+@pytest.fixture(scope="module")
+def made_once():
+    """botocore reads its model of SageMaker, which is large, once for each session."""
+    session = boto3.Session("one", "two", region_name="us-west-2")
+    return Clients({name: session.client(name) for name in ("s3", "sagemaker")})
+
+
+@pytest.fixture
+def clients(made_once):
+    with mock_aws():
+        place = {"LocationConstraint": "us-west-2"}
+        made_once["s3"].create_bucket(Bucket=BUCKET, CreateBucketConfiguration=place)
+        yield made_once
+
+
+def submitted(clients, job, told=None, **more):
+    where = target.loads(parse(TARGET, "sagemaker.yaml"))
+    tell = (told if told is not None else []).append
+    return submission.submit(clients, where, job, **{"force": False, "clean": False, "tell": tell} | more)
+
+
+def keys(clients):
+    return [each["Key"] for each in clients["s3"].list_objects_v2(Bucket=BUCKET).get("Contents", ())]
+
+
+def test_the_bucket_has_what_the_container_needs(made, clients, tmp_path):
+    (tmp_path / "train.py").write_text("print()\n")
+    job = made(JOB)
+    assert submitted(clients, job) == (job.name, False)
+    key = f"gpucluster/{job.name}/input/gpucluster.tar.gz"
+    assert keys(clients) == [key]
+    body = clients["s3"].get_object(Bucket=BUCKET, Key=key)["Body"].read()
+    with tarfile.open(fileobj=io.BytesIO(body)) as tar:
+        names = tar.getnames()
+    assert {"gpucluster/lib/gpucluster_job/__main__.py", "gpucluster/code/train.py"} <= set(names)
+    found = clients["sagemaker"].describe_training_job(TrainingJobName=job.name)
+    assert found["CheckpointConfig"] == {"S3Uri": f"s3://{BUCKET}/{STATE}"}
+    assert tasks.newest(clients["sagemaker"], "digits", "train") == (
+        job.name,
+        "Completed",
+        job.key,
+        f"s3://{BUCKET}/{STATE}",
+    )
+
+
+def test_manifests_are_there_before_the_job(made, clients):
+    objects = [f"{index}.tfrecord" for index in range(96)]
+    pipe = "channels: {train: {mode: Pipe}}\n"
+    job = made(JOB + "channels: {train: s3://data/train}\n", pipe, {"s3://data/train": objects})
+    submitted(clients, job)
+    key = f"gpucluster/{job.name}/manifests/train_3.json"
+    manifest = json.loads(clients["s3"].get_object(Bucket=BUCKET, Key=key)["Body"].read())
+    assert manifest[:3] == [{"prefix": "s3://data/train/"}, "3.tfrecord", "11.tfrecord"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "more", "skipped"),
+    [
+        (lambda text: text, {}, True),
+        (lambda text: text.replace("train.py", "train.py --epochs 3"), {}, False),
+        (lambda text: text.replace("2:00:00", "4:00:00"), {}, True),
+        (lambda text: text, {"force": True}, False),
+        (lambda text: text, {"clean": True}, False),
+        (lambda text: text.replace("digits", "letters"), {}, False),
+    ],
+)
+def test_a_run_that_equals_the_last_one_is_skipped(made, clients, edit, more, skipped):
+    alone = JOB + "workdir: null\n"  # otherwise job.yaml is one of the files that are compared
+    first = made(alone)
+    submitted(clients, first)
+    again = made(edit(alone), started="20261129-112400")
+    assert submitted(clients, again, **more) == (first.name if skipped else again.name, skipped)
+
+
+def test_another_code_is_another_run(made, clients, tmp_path):
+    (tmp_path / "train.py").write_text("print(1)\n")
+    first = made(JOB)
+    (tmp_path / "train.py").write_text("print(2)\n")
+    assert first.key != made(JOB).key
+
+
+def test_clean_state_deletes_the_state_and_keeps_outputs(made, clients):
+    for name in ("model.pt", "outputs/shards/0.tar"):
+        clients["s3"].put_object(Bucket=BUCKET, Key=f"{STATE}/{name}", Body=b"x")
+    told = []
+    submitted(clients, made(JOB), told, clean=True)
+    assert [key for key in keys(clients) if key.startswith(STATE)] == [f"{STATE}/outputs/shards/0.tar"]
+    assert told == [f"deleted 1 files of s3://{BUCKET}/{STATE}"]
+
+
+def test_two_runs_at_once_are_refused():
+    running = Run("train-20261129-102400", "InProgress", "key")
+    with pytest.raises(UsageError, match="job train-20261129-102400 of the task digits/train has not ended"):
+        tasks.refuse_unfinished("digits/train", running)
+    tasks.refuse_unfinished("digits/train", running._replace(status="Stopped"))
+
+
+def test_only_a_job_with_the_tags_is_a_run(clients):
+    """Another job's name may be equal up to its last letters, and another project may have a task of this name."""
+
+    def summary(name):
+        arn = f"arn:aws:sagemaker:us-west-2:123456789012:training-job/{name}"
+        return {"TrainingJobName": name, "TrainingJobArn": arn, "CreationTime": 0, "TrainingJobStatus": "Completed"}
+
+    def tags(project):
+        found = {"project": project, "name": "train", "run": "key"}
+        return {"Tags": [{"Key": f"gpucluster:{key}", "Value": value} for key, value in found.items()]}
+
+    client = clients["sagemaker"]
+    names = ["pre-train-20261129-102403", "train-20261129-102402", "train-20261129-102401"]
+    with Stubber(client) as stub:
+        asked = {"NameContains": "train", "SortBy": "CreationTime", "SortOrder": "Descending"}
+        stub.add_response("list_training_jobs", {"TrainingJobSummaries": [summary(name) for name in names]}, asked)
+        stub.add_response("list_tags", tags("letters"), {"ResourceArn": summary(names[1])["TrainingJobArn"]})
+        stub.add_response("list_tags", tags("digits"), {"ResourceArn": summary(names[2])["TrainingJobArn"]})
+        described = description(names[2])
+        stub.add_response("describe_training_job", described, {"TrainingJobName": names[2]})
+        assert tasks.newest(client, "digits", "train") == (names[2], "Failed", "key", "")
+        stub.assert_no_pending_responses()
+
+
+def description(name):
+    return {
+        "TrainingJobName": name,
+        "TrainingJobArn": f"arn:aws:sagemaker:us-west-2:123456789012:training-job/{name}",
+        "ModelArtifacts": {"S3ModelArtifacts": "s3://a/b"},
+        "TrainingJobStatus": "Failed",
+        "SecondaryStatus": "Failed",
+        "AlgorithmSpecification": {"TrainingInputMode": "File"},
+        "ResourceConfig": {"VolumeSizeInGB": 1},
+        "StoppingCondition": {},
+        "CreationTime": 0,
+    }
+
+
+LIMIT = (
+    "The account-level service limit 'ml.p3.2xlarge for training job usage' is 0 Instances, with current utilization "
+    "of 0 Instances and a request delta of 1 Instances. Please contact AWS support to request an increase for this "
+    "limit."
+)
+NO_OBJECTS = (
+    'No S3 objects found under S3 URL "s3://data/train/" given in input data source. Please ensure that the bucket '
+    "exists in the selected region (us-west-2), that objects exist under that S3 prefix, and that the role "
+    '"arn:aws:iam::123456789012:role/training" has "s3:ListBucket" permissions on bucket "data".'
+)
+PASS = "User: arn:aws:iam::1:user/me is not authorized to perform: iam:PassRole on resource: arn:aws:iam::1:role/a"
+ROLE = (
+    "Could not assume role arn:aws:iam::1:role/training. Please ensure that the role exists and allows principal "
+    "'sagemaker.amazonaws.com' to assume the role."
+)
+IMAGE = "Invalid training image. Please provide a valid Amazon Elastic Container Registry path of the Docker image"
+CAPACITY = "Unable to provision requested ML compute capacity. Please retry using a different ML instance type."
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "hint"),
+    [
+        ("ResourceLimitExceeded", LIMIT, "higher quota of SageMaker, ml.p3.2xlarge for training job usage"),
+        (
+            "ResourceLimitExceeded",
+            LIMIT.replace("for training", "for spot training"),
+            "ml.p3.2xlarge for spot training job usage",
+        ),
+        ("ValidationException", NO_OBJECTS, "the role may list it"),
+        ("ValidationException", ROLE, "trust sagemaker.amazonaws.com"),
+        ("ValidationException", IMAGE, "an image that exists"),
+        ("CapacityError", CAPACITY, "try again later"),
+        ("ResourceInUse", "Training job names must be unique within an AWS account and region", "submit it again"),
+        ("AccessDeniedException", PASS, "allowed iam:PassRole"),
+    ],
+)
+def test_a_refusal_has_the_words_of_aws_and_what_to_do(made, clients, code, words, hint):
+    with Stubber(clients["sagemaker"]) as stub:
+        stub.add_response("list_training_jobs", {"TrainingJobSummaries": []})
+        stub.add_client_error("create_training_job", code, words)
+        with pytest.raises(AwsError) as caught:
+            submitted(clients, made(JOB))
+    assert caught.value.message == f"CreateTrainingJob: {code}: {words}"
+    assert hint in caught.value.hint
+    assert keys(clients) == []
+
+
+PREPARED = Run("prepare-20261129-092400", "Completed", "key", "s3://bucket-of-mine/gpucluster/tasks/digits/prepare")
+SHARDS = f"{PREPARED.state}/outputs/shards"
+READS = JOB + "channels: {data: {task: prepare, output: shards}}\n"
+
+
+def test_a_channel_reads_the_output_of_a_task(made):
+    job = made(READS, "", {SHARDS: ["0.tar", "1.tar"]}, {"digits/prepare": PREPARED})
+    source = job.request["InputDataConfig"][1]["DataSource"]["S3DataSource"]
+    assert source["S3Uri"] == f"{SHARDS}/"
+    newer = PREPARED._replace(job="prepare-20261129-093000")
+    assert made(READS, "", {SHARDS: ["0.tar"]}, {"digits/prepare": newer}).key != job.key
+
+
+def test_outputs_are_in_the_state(made):
+    job = made(JOB + "outputs: [model]\n")
+    assert job.request["Environment"]["GPUCLUSTER_OUTPUT_MODEL"] == "/opt/ml/checkpoints/outputs/model"
+
+
+@pytest.mark.parametrize(
+    ("more", "last", "said"),
+    [
+        ("after: prepare", None, "the task digits/prepare has no run on SageMaker"),
+        ("after: prepare", PREPARED._replace(status="InProgress"), "has not ended, and SageMaker has no dependencies"),
+        (
+            "after: prepare",
+            PREPARED._replace(status="Failed"),
+            "the task digits/prepare has not succeeded: job prepare",
+        ),
+        ("after: 12", None, "12 is a job of Slurm's"),
+        ("after: train", None, "the job is itself a run of digits/train"),
+        ("outputs: {model: /fsx/model}", None, "an output on SageMaker lies with the task's state in S3"),
+        ("channels: {data: {task: prepare, output: shards}}", None, "the task digits/prepare has no run on SageMaker"),
+    ],
+)
+def test_what_a_job_comes_after_must_have_succeeded(made, more, last, said):
+    with pytest.raises(JobSpecError) as caught:
+        made(f"{JOB}{more}\n", "", {}, {"digits/prepare": last} if last else {})
+    (problem,) = caught.value.problems
+    assert said in problem.message
+    assert problem.line == 6

@@ -1,0 +1,66 @@
+"""File systems that exist already: nothing of theirs is made, and the nodes learn where they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from test_stacks_roles import flat
+
+Template = dict[str, Any]
+TemplateOf = Callable[[str], Template]
+
+CLUSTER = """
+name: Moved
+region: us-east-1
+availability_zone: us-east-1a
+network: {vpc_id: vpc-11111111, subnet_id: subnet-11111111}
+software: {image: ami-0123456789abcdef0}
+partitions:
+  - {name: train, instance_types: [p4d.24xlarge], max_nodes: 4}
+"""
+STORAGE = """
+storage:
+  - {mount: /data, type: fsx-lustre, file_system_id: fs-0123456789abcdef0}
+  - {mount: /shared, type: efs, file_system_id: fs-0123456789abcdef1}
+"""
+
+
+def parameter(template: Template, name: str) -> dict[str, Any]:
+    values = (each["Properties"] for each in template["Resources"].values() if each["Type"] == "AWS::SSM::Parameter")
+    (found,) = [each["Value"] for each in values if each["Name"] == f"/gpucluster/Moved/{name}"]
+    value: dict[str, Any] = json.loads(flat(found))
+    return value
+
+
+def test_only_parameters_and_a_permission_are_added(template_of: TemplateOf) -> None:
+    before, after = template_of(CLUSTER)["Resources"], template_of(CLUSTER + STORAGE)["Resources"]
+    added = {name: each["Type"] for name, each in after.items() if name not in before}
+    made = [each for each in added.values() if not each.startswith("AWS::CloudFormation::")]
+    assert made == ["AWS::SSM::Parameter"] * 2, "no rule of a security group, no file system"
+
+
+def test_nodes_know_efs_by_name_and_lustre_by_its_id(template_of: TemplateOf) -> None:
+    template = template_of(CLUSTER + STORAGE)
+    assert parameter(template, "storage/data") == {
+        "type": "fsx-lustre", "mount": "/data", "file_system_id": "fs-0123456789abcdef0",
+    }  # fmt: skip
+    efs = parameter(template, "storage/shared")
+    assert efs["dns_name"] == "fs-0123456789abcdef1.efs.us-east-1.${AWS::URLSuffix}"
+
+
+def may_ask_fsx(template: Template) -> list[str]:
+    """The roles that may, by their logical ids without CDK's hash."""
+    policies = [each["Properties"] for each in template["Resources"].values() if each["Type"] == "AWS::IAM::Policy"]
+    return sorted(
+        each["Roles"][0]["Ref"].rstrip("0123456789ABCDEF")
+        for each in policies
+        if any("fsx:DescribeFileSystems" in statement["Action"] for statement in each["PolicyDocument"]["Statement"])
+    )
+
+
+def test_the_head_node_asks_fsx_and_all_nodes_do_for_home(template_of: TemplateOf) -> None:
+    assert may_ask_fsx(template_of(CLUSTER + STORAGE)) == ["HeadRole"]
+    assert may_ask_fsx(template_of(CLUSTER + STORAGE.replace("/data", "/home"))) == ["ComputeRole", "HeadRole"]
+    assert may_ask_fsx(template_of(CLUSTER)) == []
