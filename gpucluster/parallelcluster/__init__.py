@@ -93,6 +93,7 @@ def _region(conversion: Conversion) -> Item:
     if conversion.file.text("Region") == conversion.region:
         return item("region", conversion.region, conversion.file, "Region", needed=True)
     conversion.file.leave("Region", "it is no region: the environment's is used")
+    conversion.check(f"region is {conversion.region}, the environment's")
     return Item("region", conversion.region, "the environment's", needed=True)
 
 
