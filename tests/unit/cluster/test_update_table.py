@@ -354,7 +354,24 @@ ROWS: dict[str, Row] = {
         "frameworks: [torch]", "frameworks: [torch], containers: true", IN_PLACE, "false -> true"
     ),
     "software.frameworks": in_small("[torch]", "[torch, horovod]", IN_PLACE, "[torch] -> [torch, horovod]"),
-    "slurm.memory": in_small("region:", "slurm: {memory: allocated}\nregion:", DRAIN, "reserves and limits jobs' memory"),
+    "head_node.threads_per_core": in_small(
+        "volume_gib: 100", "volume_gib: 100, threads_per_core: 1", HEAD_REPLACED, "null -> 1"
+    ),
+    "head_node.threads_per_core as before": in_small(
+        "volume_gib: 100", "volume_gib: 100, threads_per_core: 2", NOTHING, "as many threads a core as before"
+    ),
+    "head_node.instance_type with threads": in_small(
+        "{instance_type: m6i.large,", "{threads_per_core: 1, instance_type: m6i.xlarge,", HEAD_REPLACED,
+        "m6i.large -> m6i.xlarge",
+    ),
+    "partitions[].threads_per_core": in_small(TRAIN, f"{TRAIN}, threads_per_core: 1", DRAIN, "null -> 1"),
+    "partitions[].threads_per_core as before": in_small(
+        TRAIN, f"{TRAIN}, threads_per_core: 2", NOTHING, "as many threads a core as before"
+    ),
+    "parameter_servers.threads_per_core": in_full(_SERVERS, f"{_SERVERS}, threads_per_core: 1", DRAIN, "null -> 1"),
+    "slurm.memory": in_small(
+        "region:", "slurm: {memory: allocated}\nregion:", DRAIN, "reserves and limits jobs' memory"
+    ),
     "slurm.memory shared": in_small(
         "region:", "slurm: {memory: allocated}\nregion:", DRAIN, "no longer counts memory", back=True
     ),
