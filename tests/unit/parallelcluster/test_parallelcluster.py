@@ -397,6 +397,10 @@ def test_a_placeholder_that_decides_what_is_bought_has_to_be_filled_in(asked: di
     assert key in caught.value.render()
 
 
+def test_what_only_the_user_can_change_is_said_in_the_file() -> None:
+    assert "# change this: p3dn.24xlarge cannot run dlami-ubuntu-24.04" in of("05").text
+
+
 def test_a_disk_that_gp3_makes_better_is_left_to_the_default() -> None:
     made = converted(small(HeadNode__LocalStorage={"RootVolume": {"Size": 40, "Iops": 100, "VolumeType": "gp2"}}))
     assert "root_volume" not in loaded(made.text)["head_node"]
