@@ -35,7 +35,7 @@ def _fate(path: Path, value: Any, marks: Marks, out: set[Path]) -> Fate:
     if any(path[:length] in out for length in range(1, len(path) + 1)):
         return Fate(path, "none", "", value)
     if reason := marks.reason(path):
-        return Fate(path, "none", reason, value)
+        return Fate(path, *reason, value)
     if key is None:
         return Fate(path, "none", UNKNOWN, value)
     if key.how in ("unneeded", "none"):

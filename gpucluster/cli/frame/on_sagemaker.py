@@ -50,9 +50,7 @@ def run(context: CliContext, file: Path | None, flags: Mapping[str, Any], asked:
     if asked.of_slurm:
         raise UsageError(f"--{asked.of_slurm[0]} does not work on SageMaker", "leave it out")
     if file and is_pipeline(file):
-        raise UsageError(
-            f"{file}: describes several jobs, and SageMaker runs one at a time", "name the file of one job"
-        )
+        raise UsageError(f"{file}: several jobs, and only one at a time goes to SageMaker", "name the file of one job")
     where = found.find(context.config_path, chosen=context.chosen)
     target = with_type(where.target, asked.instance_type) if asked.instance_type else where.target
     now = datetime.now(UTC).strftime(request.STARTED_AT)
@@ -69,6 +67,8 @@ def _show(job: Prepared) -> int:
     warn(job.notes)
     for line in job.planned.reads:
         click.echo(line, err=True)
+    for folder in job.inputs:
+        click.echo(f"local folder that the job needs in {folder.target}: {folder.summary}", err=True)
     for address in job.planned.manifests:
         click.echo(f"manifest that the job needs: {address}", err=True)
     click.echo(json.dumps(job.request, indent=2))
