@@ -17,9 +17,9 @@ class Shown(NamedTuple):
     instance_type: str
     region: str
     usd_per_hour: float | None
-    """Of one instance."""
+    """For one instance."""
     usd_per_hour_ec2: float | None
-    """Of the same instance of a cluster."""
+    """For the same instance of a cluster."""
     faults: tuple[Fault, ...] | None
     """None without credentials, or if AWS does not answer."""
 
