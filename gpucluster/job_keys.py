@@ -256,16 +256,17 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
             default="none", same_run="as mem"),
         Key("cpus_per_task", form="number or null", metavar="N", help="CPUs of each rank.  [default: an equal share]",
             sbatch="cpus-per-task",
-            meaning="CPUs of each rank. A CPU is one of the two threads of a core. With `exclusive: false` Slurm "
-            "gives a job whole cores, so an odd number on a node is rounded up", default="an equal share",
-            same_run="it decides how fast a rank is"),
+            meaning="CPUs of each rank. A CPU is a thread of a core, of which most types have two. With "
+            "`exclusive: false` Slurm gives a job whole cores, so an odd number on a node is rounded up",
+            default="an equal share", same_run="it decides how fast a rank is"),
         Key("binding", form="choice", values=get_args(Binding),
             help="CPUs of each rank: those near its GPU (numa), or all of the job's (none).  [default: numa]",
             meaning="`numa`: each rank runs on the CPUs near its GPU; `none`: on all of the job's, see "
             "[launchers.md](launchers.md#cpus-of-a-rank)", default="`numa`", same_run="as cpus_per_task"),
         Key("constraint", flags="-C --constraint", metavar="FEATURES", help="Slurm features that the nodes must have.",
-            sbatch="constraint", passed_on="workers", meaning="features that the nodes must have", default="none",
-            same_run="as partition"),
+            sbatch="constraint", passed_on="workers",
+            meaning="features that the nodes must have, such as the instance type: `g5.48xlarge`. Nodes of a partition "
+            "of several types have none", default="none", same_run="as partition"),
         Key("reservation", metavar="NAME", help="Slurm reservation to run in.", sbatch="reservation",
             passed_on="workers", meaning="Slurm reservation to run in", default="none", same_run="as partition"),
         Key("dependency", flags="-d --dependency", metavar="TYPE:JOB_ID", aliases="depends_on",

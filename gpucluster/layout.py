@@ -53,7 +53,7 @@ class Partition(NamedTuple):
 
     name: str
     types: tuple[InstanceType, ...]
-    """In order of preference."""
+    """In order of preference; with the CPUs that they have with `threads_per_core`."""
     image: str
     root: nodes.RootVolume
     min_nodes: int
@@ -166,7 +166,7 @@ def expand(config: ClusterConfig) -> Layout:
 def _partition(each: nodes.Partition, config: ClusterConfig, group: Group | None) -> Partition:
     return Partition(
         name=each.name,
-        types=tuple(INSTANCE_TYPES[name] for name in each.instance_types),
+        types=tuple(INSTANCE_TYPES[name].launched_with(each.threads_per_core) for name in each.instance_types),
         image=each.image or config.software.image,
         root=each.root_volume,
         min_nodes=each.min_nodes,

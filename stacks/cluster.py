@@ -114,9 +114,9 @@ class GpuCluster(cdk.Stack):
         places = (self.network.availability_zone, network.vpc_cidr, network.vpc_id, network.subnet_id)
         again = [str(self.replacements)] if self.replacements else []
         image = image_id(self, self.layout.head_image)
-        root = self._config.head_node.root_volume
-        gib = root_gib(self._config, self.layout.head_image, baked=False, root=root)
-        self.head_generation = generation(image, self._config.security.kms_key_arn, *places, *again, gib=gib, root=root)
+        head = self._config.head_node
+        gib = root_gib(self._config, self.layout.head_image, baked=False, root=head.root_volume)
+        self.head_generation = generation(image, self._config.security.kms_key_arn, *places, *again, gib=gib, head=head)
         return Bundle(
             self,
             "Bundle",

@@ -12,7 +12,7 @@ from aws_cdk import aws_route53 as route53
 from constructs import Construct, IDependable
 
 from gpucluster import render
-from gpucluster.config.nodes import RootVolume
+from gpucluster.config.nodes import HeadNode as HeadNodeConfig
 from gpucluster.hardware.instances import INSTANCE_TYPES
 from stacks.context import Context
 from stacks.images import Template, machine_image, root_device, root_disk, root_gib
@@ -24,12 +24,20 @@ REBOOT_AFTER_MINUTES = 5
 """Fewer than for the recovery, because the two must not happen at once."""
 
 
-def generation(*what_replaces: str | None, gib: int, root: RootVolume) -> str:
+def generation(*what_replaces: str | None, gib: int, head: HeadNodeConfig) -> str:
     """8 hex digits of a hash over everything that makes CloudFormation replace the head node. Only a head node of the
     generation that the stack wants applies the stack's bundle, and takes the data volume from another head node.
-    `gib`, `root`: its root disk."""
-    more = [each for each in (root.iops, root.throughput_mibps) if each]
+    `gib`: its root disk."""
+    root = head.root_volume
+    more = [each for each in (root.iops, root.throughput_mibps, *_cpu_options(head)) if each]
     return sha256(repr((*what_replaces, gib, *more)).encode()).hexdigest()[:8]
+
+
+def _cpu_options(head: HeadNodeConfig) -> tuple[int, ...]:
+    """Its cores and the threads of each; empty if EC2 launches the type so anyway."""
+    usual = INSTANCE_TYPES[head.instance_type]
+    launched = usual.launched_with(head.threads_per_core)
+    return () if launched == usual else (launched.cores, launched.default_threads)
 
 
 class HeadNode(Construct):
@@ -73,6 +81,11 @@ class HeadNode(Construct):
             # The budget counts costs with the cluster's tag.
             propagate_tags_to_volume_on_creation=True,
         )
+        if options := _cpu_options(config.head_node):
+            cores, threads = options
+            self.instance.instance.cpu_options = ec2.CfnInstance.CpuOptionsProperty(
+                core_count=cores, threads_per_core=threads
+            )
         if root.throughput_mibps:
             self._disk_of_template(root_disk(context.key, gib, root))
         if replacements:

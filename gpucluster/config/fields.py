@@ -303,6 +303,17 @@ SnapshotId = Annotated[
         EC2_IDS,
     ),
 ]
+EbsVolumeId = Annotated[
+    str,
+    form(
+        "ebs-volume-id-form",
+        "Volumes",
+        "volume_id",
+        r"vol-([0-9a-f]{8}|[0-9a-f]{17})",
+        "the id of an EBS volume (vol-…)",
+        EC2_IDS,
+    ),
+]
 FileSystemId = Annotated[
     str,
     form(

@@ -43,7 +43,7 @@ def loads(text: str, file: str = "cluster.yaml") -> ClusterConfig:
 
     document = parse(text, file)
     if foreign := recognized(document, cluster=True):
-        hint = foreign.hint.replace("FILE", file)
+        hint = foreign.hint.replace("FILE", "-" if file == "<stdin>" else file)
         raise ConfigError([_whole(file, f"this is {foreign.what}, not a cluster file", hint)])
     if document.data is None:
         empty = _whole(file, "the file is empty", "`gpucluster init` writes a commented one")

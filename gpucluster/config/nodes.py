@@ -53,6 +53,11 @@ class RootVolume(Section):
 
 AS_USUAL = RootVolume.model_construct()
 
+Threads = Annotated[
+    Annotated[int, Field(strict=True, ge=1, le=2)] | None,
+    Limit("threads-per-core", "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CpuOptionsRequest.html"),
+]
+
 
 class HeadNode(Section):
     heading: ClassVar[str] = "Head node"
@@ -63,6 +68,7 @@ class HeadNode(Section):
         Field(strict=True, ge=10, le=65536),
         Limit("head-volume-size", "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateVolume.html: Size"),
     ] = 200
+    threads_per_core: Threads = None
     root_volume: RootVolume = AS_USUAL
     image: Image | None = None
     on_delete: Annotated[Literal["delete", "snapshot", "retain"], Limit("head-on-delete", DELETION_POLICY)] = "snapshot"
@@ -85,6 +91,7 @@ class Partition(Section):
         Field(min_length=1),
         Limit("partition-has-types", "error MissingParameter of EC2 RunInstances: InstanceType"),
     ]
+    threads_per_core: Threads = None
     root_volume: RootVolume = AS_USUAL
     image: Image | None = None
     min_nodes: Annotated[Whole, Limit("partition-node-count", NODE_RANGE)] = 0
@@ -122,6 +129,7 @@ class ParameterServers(Section):
     own_group: ClassVar[str] = _ServersPartition.own_group
 
     instance_type: InstanceTypeName = "m4.16xlarge"
+    threads_per_core: Threads = None
     root_volume: RootVolume = AS_USUAL
     min_nodes: Annotated[Whole, Limit("servers-node-count", NODE_RANGE)] = 0
     max_nodes: Annotated[Count, Limit("servers-node-count", NODE_RANGE)] = 16

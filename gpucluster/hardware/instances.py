@@ -78,6 +78,12 @@ class InstanceType(NamedTuple):
     def cores(self) -> int:
         return self.vcpus // self.default_threads
 
+    def launched_with(self, threads: int | None) -> "InstanceType":
+        """The type with so many threads a core; None: as EC2 launches it."""
+        if threads is None or threads == self.default_threads:
+            return self
+        return self._replace(vcpus=self.cores * threads, default_threads=threads)
+
     @property
     def topology(self) -> bool:
         """Whether DescribeInstanceTopology describes instances of this type."""

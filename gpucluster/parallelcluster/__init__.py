@@ -93,6 +93,7 @@ def _region(conversion: Conversion) -> Item:
     if conversion.file.text("Region") == conversion.region:
         return item("region", conversion.region, conversion.file, "Region", needed=True)
     conversion.file.leave("Region", "it is no region: the environment's is used")
+    conversion.check(f"region is {conversion.region}, the environment's")
     return Item("region", conversion.region, "the environment's", needed=True)
 
 
@@ -152,6 +153,8 @@ def _leave_open(items: list[Item], zone: Item | None, conversion: Conversion) ->
             for each in section.below:
                 if each.key == "vpc_id":
                     each.value, each.off = "vpc-ID", why
+                if each.key == "subnet_id":
+                    each.value = conversion.subnet
     if zone:
         zone.off = why
     conversion.check(f"fill in network.vpc_id and availability_zone: {kept} exist in one VPC")

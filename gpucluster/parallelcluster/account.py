@@ -21,7 +21,7 @@ class Fate(NamedTuple):
     path: Path
     how: How
     why: str
-    """Of a key that is not carried over. Empty if a value of cluster.yaml has it, or a line that is a comment."""
+    """Why a key is not carried over. Empty if a value of cluster.yaml has it, or a line that is a comment."""
     value: Any
 
 
@@ -35,7 +35,7 @@ def _fate(path: Path, value: Any, marks: Marks, out: set[Path]) -> Fate:
     if any(path[:length] in out for length in range(1, len(path) + 1)):
         return Fate(path, "none", "", value)
     if reason := marks.reason(path):
-        return Fate(path, "none", reason, value)
+        return Fate(path, *reason, value)
     if key is None:
         return Fate(path, "none", UNKNOWN, value)
     if key.how in ("unneeded", "none"):

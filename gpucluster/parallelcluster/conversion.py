@@ -30,6 +30,8 @@ class Conversion:
     """What the user should check."""
     needs_vpc: list[str] = field(default_factory=list)
     """Keys whose values exist in one VPC or zone only."""
+    subnet: str = ""
+    """The one for all nodes, as the file has it."""
     keys: list[str] = field(default_factory=list)
     """KMS keys."""
     renamed: dict[str, list[str]] = field(default_factory=dict)
@@ -77,18 +79,21 @@ def scripts(node: Node, timeouts: Node, timeout: str) -> Item | None:
 
 
 def root_volume(node: Node, gib_at_least: int) -> Item | None:
-    """RootVolume of the head node or of a queue. `node`: the section that holds LocalStorage."""
+    """RootVolume of the head node or of a queue, as gp3. `node`: the section that holds LocalStorage."""
     disk = node.section("LocalStorage", "RootVolume")
-    size = disk.number("Size")
-    own = {
-        "gib": size if size is None or size >= gib_at_least else None,
-        "iops": disk.number("Iops"),
-        "throughput_mibps": disk.number("Throughput"),
-    }
-    if size is not None and size < gib_at_least:
-        disk.leave("Size", f"the AMI of GpuCluster needs {gib_at_least} GiB, the default of root_volume")
-    given = {key: value for key, value in own.items() if value is not None}
-    sources = [f"LocalStorage.RootVolume.{key}" for key in ("Size", "Iops", "Throughput") if key in disk.data]
+    given: dict[str, int] = {}
+    sources = []
+    for ours, theirs, least in (
+        ("gib", "Size", gib_at_least),
+        ("iops", "Iops", 3000),
+        ("throughput_mibps", "Throughput", 125),
+    ):
+        value = disk.number(theirs)
+        if value is not None and value < least:
+            disk.leave(theirs, f"root_volume.{ours} is at least {least}, its default", "unneeded")
+        elif value is not None:
+            given[ours] = value
+            sources.append(f"LocalStorage.RootVolume.{theirs}")
     return item("root_volume", given, node, *sources) if given else None
 
 
@@ -104,7 +109,7 @@ def security_groups(node: Node, conversion: Conversion) -> Item | None:
 
 def threads(node: Node) -> Item | None:
     if not node.flag("DisableSimultaneousMultithreading"):
-        node.leave("DisableSimultaneousMultithreading", "false is the default here, too")
+        node.leave("DisableSimultaneousMultithreading", "false is the default here, too", "unneeded")
         return None
     return item("threads_per_core", 1, node, "DisableSimultaneousMultithreading")
 

@@ -102,7 +102,7 @@ def _unusable(resource: Node, types: list[str]) -> str:
 
 def _name(queue: Node, resource: Node, several: bool, taken: set[str], conversion: Conversion) -> Item:
     asked, part = queue.text("Name", "queue"), resource.text("Name")
-    name = partition_name(asked, part if several else "", taken)
+    name = partition_name(asked, [part, *_types(resource)] if several else [], taken)
     if name != asked:
         conversion.renamed.setdefault(asked, []).append(name)
     said = item(
@@ -129,11 +129,12 @@ def _instance_types(resource: Node, types: list[str]) -> Item:
 
 
 def _counts(resource: Node) -> list[Item | None]:
-    least, most = resource.number("MinCount"), resource.number("MaxCount")
-    known = max(most if most is not None else DEFAULT_MAX, least or 0)
+    """A value that is no number stays as it is, and is refused."""
+    least, most = (resource.number(key, resource.data.get(key)) for key in ("MinCount", "MaxCount"))
+    fewest = least if isinstance(least, int) else 0
     return [
-        item("min_nodes", least, resource, "MinCount") if least is not None else None,
-        item("max_nodes", known, resource, "MaxCount", needed=True),
+        item("min_nodes", least, resource, "MinCount", needed=True) if least is not None else None,
+        item("max_nodes", max(DEFAULT_MAX, fewest) if most is None else most, resource, "MaxCount", needed=True),
     ]
 
 
@@ -154,9 +155,9 @@ def _purchase(queue: Node, resource: Node, conversion: Conversion) -> list[Item 
         kind = kind if kind == "capacity-block" else "reservation"
         conversion.needs_vpc.append("reservation_id")
     listed = "CapacityType" in queue.data or reservation
-    bought = [item("purchase", kind, queue, "CapacityType")] if listed else []
+    bought = [item("purchase", kind, queue, "CapacityType", needed=True)] if listed else []
     if reservation:
-        bought.append(item("reservation_id", reservation, at, "CapacityReservationTarget"))
+        bought.append(item("reservation_id", reservation, at, "CapacityReservationTarget", needed=True))
     return [*bought, _group(queue, resource, kind)]
 
 
@@ -164,7 +165,7 @@ def _group(queue: Node, resource: Node, purchase: str) -> Item | None:
     at = resource if resource.section("Networking", "PlacementGroup") else queue
     group = at.section("Networking", "PlacementGroup")
     name = group.text("Name") or group.text("Id")
-    enabled = bool(name) or bool(group.flag("Enabled"))
+    enabled = bool(group.flag("Enabled")) or bool(name)
     source = "Networking.PlacementGroup"
     if enabled and purchase in ("reservation", "capacity-block") and (not name or purchase == "capacity-block"):
         words = "the reservation decides where its nodes are"
@@ -202,7 +203,7 @@ def _options(queue: Node, resource: Node) -> list[Item | None]:
         partition["OverSubscribe"] = "EXCLUSIVE"
         sources.append("JobExclusiveAllocation")
     else:
-        queue.leave("JobExclusiveAllocation", "false is the default of sbatch here, too")
+        queue.leave("JobExclusiveAllocation", "false is the default of sbatch here, too", "unneeded")
     node: dict[str, Any] = {key: _number(value) for key, value in resource.settings("CustomSlurmSettings").items()}
     return [
         item("partition_options", partition, queue, *sources) if partition else None,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpucluster.parallelcluster.keys import How
+
 Path = tuple[str | int, ...]
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 """ParallelCluster reads YAML 1.1: https://yaml.org/type/bool.html."""
@@ -15,14 +17,14 @@ class Marks:
 
     def __init__(self) -> None:
         self.used: set[Path] = set()
-        self.why: dict[Path, str] = {}
-        """Path of a leaf or of a section -> why it is not carried over."""
+        self.why: dict[Path, tuple[How, str]] = {}
+        """Path of a leaf or of a section -> what becomes of it instead of what the table says, and why."""
 
     def is_used(self, path: Path) -> bool:
         return any(path[:length] in self.used for length in range(1, len(path) + 1))
 
-    def reason(self, path: Path) -> str:
-        return next((self.why[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.why), "")
+    def reason(self, path: Path) -> tuple[How, str] | None:
+        return next((self.why[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.why), None)
 
 
 class Node:
@@ -86,11 +88,10 @@ class Node:
         self._mark(key)
         return {name: "" if each is None else str(each) for name, each in value.items()}
 
-    def leave(self, key: str, why: str) -> None:
-        """The key is there, but is not carried over."""
+    def leave(self, key: str, why: str, how: How = "none") -> None:
+        """The key, if it is there, is not carried over."""
         if key in self.data:
-            self.marks.used.discard((*self.path, key))
-            self.marks.why[*self.path, key] = why
+            self.marks.why[*self.path, key] = how, why
 
     def _mark(self, key: str) -> None:
         self.marks.used.add((*self.path, key))

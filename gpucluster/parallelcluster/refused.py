@@ -28,11 +28,18 @@ def without_refused(items: Sequence[Item], conversion: Conversion) -> bool:
             errors = [each for each in error.problems if each.level == "error"]
             if not any([_take_out(each, page, conversion) for each in errors]):
                 for each in errors:
-                    conversion.check(f"change {each.key}: {each.message}")
+                    _ask(each, page, conversion)
                 return True
         else:
             return False
     return True
+
+
+def _ask(error: Notice, page: Page, conversion: Conversion) -> None:
+    """Only the user can say what stands there instead."""
+    for item in page.owners[error.line - 1][-1:]:
+        item.above.append(f"change this: {error.message}; {error.hint}")
+    conversion.check(f"change {error.key}: {error.message}; {error.hint}")
 
 
 def _take_out(error: Notice, page: Page, conversion: Conversion) -> bool:

@@ -10,8 +10,8 @@ from gpucluster.parallelcluster.lines import Item, Text
 from gpucluster.parallelcluster.reading import Node
 
 OUTSIDE = "0.0.0.0/0"
-STAND_IN = Subnet("vpc-0123456789abcdef0", "")
-"""Of a subnet that could not be looked up, while the other keys are checked. Its zone is the region's first."""
+STAND_IN, STAND_IN_ID = Subnet("vpc-0123456789abcdef0", ""), "subnet-0123456789abcdef0"
+"""For a subnet that could not be looked up, while the other keys are checked. Its zone is the region's first."""
 _OF_INSTANCES = re.compile(r"policy/(service-role/)?(AmazonSSM|CloudWatchAgent)")
 """Policies for agents of instances, which jobs do not run."""
 _OURS = {
@@ -42,7 +42,8 @@ def network(conversion: Conversion) -> tuple[Item | None, bool]:
     said += f"; not {', '.join(others)}" if others else ""
     if filled and chosen:
         items.append(Item("vpc_id", filled.vpc_id, "the subnet's VPC"))
-        items.append(Item("subnet_id", chosen, said))
+        conversion.subnet = chosen
+        items.append(Item("subnet_id", chosen if found else STAND_IN_ID, said))
     elif chosen:
         why = (
             "without AWS credentials the subnet's VPC is not known, so the cluster gets a VPC of its own. To use yours:"

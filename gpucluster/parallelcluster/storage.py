@@ -33,11 +33,9 @@ def storage(conversion: Conversion) -> Item | None:
         if kind == "Efs" or any(mount_of(each) == HOME for each in made):
             made.insert(0, _home_on_efs(head, kind))
     else:
-        head.leave(
-            "SharedStorageType", "/home is on a file system of its own; Slurm's state is on the head node's volume"
-        )
+        head.leave("SharedStorageType", "/home is on a file system of its own", "unneeded")
     if kind == "Ebs":
-        head.leave("SharedStorageType", "the default here, too")
+        head.leave("SharedStorageType", "the default here, too", "unneeded")
     return Item("storage", made) if made else None
 
 

@@ -295,6 +295,7 @@ def slurm_partition(partition: Partition) -> dict[str, Any]:
         "threads_per_core": threads,
         "memory_mib": partition.memory_mib,
         "memory_per_cpu_mib": max(1, partition.memory_mib // cpus),
+        "options": node_options(partition),
         "gres": ":".join(filter(None, ("gpu", model, str(gpus)))) if gpus else None,
         "gpu_model": model,
         "gpu_files": gpu_files(gpus),
@@ -303,6 +304,12 @@ def slurm_partition(partition: Partition) -> dict[str, Any]:
         "resume_timeout_s": max(instance_type.boots_within_s for instance_type in types)
         + minutes(partition.scripts) * 60,
     }
+
+
+def node_options(partition: Partition) -> dict[str, str]:
+    """What its node line has beside the hardware. The feature is the nodes' instance type, if the partition has only
+    one: which one of several a node that is off will be, EC2's capacity decides."""
+    return {"Feature": partition.types[0].name} if len(partition.types) == 1 else {}
 
 
 def _billing(gpus: int, cpus: int) -> str:

@@ -54,13 +54,20 @@ class Prepared(NamedTuple):
 
 
 def prepare(
-    target: Target, file: Path | None, flags: Mapping[str, Any], started: str, listing: List, newest: Newest
+    target: Target,
+    file: Path | None,
+    flags: Mapping[str, Any],
+    started: str,
+    listing: List,
+    newest: Newest,
+    adapt: Callable[[JobSpec], JobSpec] = lambda spec: spec,
 ) -> Prepared:
-    """`flags`: keys of job.yaml that override those of `file`. Raises JobSpecError with every problem, UsageError."""
+    """`flags`: keys of job.yaml that override those of `file`. `adapt`: a last change of the completed spec. Raises
+    JobSpecError with every problem, UsageError."""
     made: list[Prepared] = []
 
     def fit(spec: JobSpec, base: Path) -> tuple[JobSpec, list[Finding]]:
-        moved, local = _localized(complete(spec, base), file, flags, target)
+        moved, local = _localized(adapt(complete(spec, base)), file, flags, target)
         followed = follow(moved, target, newest)
         completed = followed.spec
         found = [*keys.check(completed), *request.check(completed, target), *program.check(completed)]

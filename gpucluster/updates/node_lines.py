@@ -16,10 +16,10 @@ from gpucluster.config.outcome import Difference, Drain, Outcome, drain
 from gpucluster.layout import Layout
 
 _NEWER = re.compile(r" Sockets=\d+ CoresPerSocket=\d+ ThreadsPerCore=\d+| Port=\d+")
-_LINE = re.compile(r"NodeName=(\S+)-(?:\d+|\[[\d-]+\]) (.+) State=CLOUD")
+_LINE = re.compile(r"NodeName=(\S+)-(?:\d+|\[[\d-]+\]) (.+) State=CLOUD(?: .+)?")
 
 NodeLines = Mapping[str, str]
-"""Partition -> its line without the nodes' names and their state."""
+"""Partition -> its line without the nodes' names, their state and what follows it: none of that ends a job."""
 
 
 def node_lines(layout: Layout) -> dict[str, str]:

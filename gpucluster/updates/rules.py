@@ -15,12 +15,14 @@ from gpucluster.config.outcome import (
     by_rule,
     drain,
     head_replaced,
+    head_restarts,
     in_place,
     new_nodes,
     nothing,
     refused,
 )
 from gpucluster.config.storage import Mount
+from gpucluster.hardware.instances import INSTANCE_TYPES
 from gpucluster.layout import Group, Layout
 from gpucluster.updates.node_lines import node_lines
 
@@ -114,12 +116,37 @@ def instance_types(difference: Difference, step: Step) -> Outcome:
     return new_nodes("new nodes use these types; a running node of a removed type is replaced as its jobs end")
 
 
+def threads_of_head(difference: Difference, step: Step) -> Outcome:
+    heads = (layout.config.head_node for layout in (step.old, step.new))
+    before, after = (INSTANCE_TYPES[each.instance_type].launched_with(each.threads_per_core) for each in heads)
+    if before.default_threads == after.default_threads:
+        return nothing(_SAME_THREADS)
+    return head_replaced("a new head node with these threads takes over the data volume")
+
+
+_SAME_THREADS = "as many threads a core as before"
+
+
+def threads(difference: Difference, step: Step) -> Outcome:
+    name = partition_of(difference)
+    if node_lines(step.old)[name] == node_lines(step.new)[name]:
+        return nothing(_SAME_THREADS)
+    return drain("Slurm's node definition has other CPUs", Drain(name))
+
+
 def image_of_nodes(difference: Difference, step: Step) -> Outcome:
     name = partition_of(difference)
     before, after = (layout.partition(name).image for layout in (step.old, step.new))
     if before == after:
         return nothing("the same image, named by another key")
     return new_nodes(f"new nodes boot from it; {REPLACED_AS_FREE}")
+
+
+def type_of_head(difference: Difference, step: Step) -> Outcome:
+    """CloudFormation replaces an instance to change its CpuOptions, which have the number of its cores."""
+    if any(layout.config.head_node.threads_per_core == 1 for layout in (step.old, step.new)):
+        return head_replaced("with threads_per_core, a new head node takes over the data volume")
+    return head_restarts("the head node stops and starts again; jobs wait for it for some minutes")
 
 
 def image_of_head(difference: Difference, step: Step) -> Outcome:

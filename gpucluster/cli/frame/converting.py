@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gpucluster.errors import UsageError
+import click
+
+from gpucluster.errors import AwsError, UsageError
 from gpucluster.parallelcluster import Converted, Subnet, convert, read, region_of, subnets_of
 
 STDIN = "<stdin>"
@@ -39,25 +41,28 @@ def _region() -> str | None:
     Region."""
     import boto3
 
-    return os.environ.get("AWS_REGION") or boto3.Session().region_name
+    from gpucluster.cluster.api_errors import aws_errors
+
+    with aws_errors():
+        return os.environ.get("AWS_REGION") or boto3.Session().region_name
 
 
 def look_up(region: str, ids: Sequence[str]) -> dict[str, Subnet]:
-    """The subnets that the account has; none without credentials, without permission, or if one does not exist."""
+    """The subnets that the account has. Without credentials or permission there are none, and stderr says why."""
     from botocore.config import Config
-    from botocore.exceptions import BotoCoreError, ClientError
 
     from gpucluster.cluster import credentials
+    from gpucluster.cluster.api_errors import aws_errors
 
     if not ids:
         return {}
     try:
-        session = credentials.session(region)
-        if session.get_credentials() is None:
-            return {}
-        client = session.client("ec2", config=Config(connect_timeout=5, read_timeout=10, retries={"max_attempts": 2}))
-        return known(client, ids)
-    except (BotoCoreError, ClientError):
+        with aws_errors():
+            session = credentials.session(region)
+            soon = Config(connect_timeout=5, read_timeout=10, retries={"max_attempts": 2})
+            return known(session.client("ec2", config=soon), ids)
+    except AwsError as error:
+        click.echo(f"subnets not looked up: {error.message}", err=True)
         return {}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.nodes import Partition
-from gpucluster.config.storage import DataRepository, Efs, ExistingEfs, ExistingLustre, FsxLustre, Mount
+from gpucluster.config.storage import DataRepository, Ebs, Efs, ExistingEfs, ExistingLustre, FsxLustre, Mount
 from gpucluster.config.validators import Findings, Validators
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType, efa_layout
 
@@ -34,6 +34,7 @@ INTERFACE_BYTES = 220
 MOUNTS: dict[type[Mount], tuple[int, int]] = {
     FsxLustre: (21, 15_200),
     Efs: (6, 5_000),
+    Ebs: (2, 1_900),
     ExistingLustre: (1, 700),
     ExistingEfs: (1, 700),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpucluster.config.checks.names import LOGICAL_IDS
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
-from gpucluster.config.nodes import ParameterServers, Partition
+from gpucluster.config.nodes import HeadNode, ParameterServers, Partition
 from gpucluster.config.validators import Findings, Validators
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
 
@@ -57,17 +57,38 @@ def _gpus(type_: InstanceType) -> str:
     return f"{type_.gpus} GPU{'s' if type_.gpus != 1 else ''}"
 
 
+@validator(
+    "threads-per-core-possible",
+    "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cpu-options-supported-instances-values.html; "
+    "error InvalidParameterValue of EC2 RunInstances: CpuOptions",
+)
+def threads_per_core_possible(
+    nodes: HeadNode | Partition | ParameterServers, path: Path, config: ClusterConfig
+) -> Findings:
+    """EC2 launches the instance types with threads_per_core: it cannot on bare metal, and some types have one only."""
+    names = nodes.instance_types if isinstance(nodes, Partition) else (nodes.instance_type,)
+    threads = nodes.threads_per_core
+    for type_ in (INSTANCE_TYPES[name] for name in names if threads and name in INSTANCE_TYPES):
+        if threads == 1 and not type_.one_thread:
+            fault = f"EC2 cannot launch {type_.name} with one thread a core"
+        elif threads == 2 and type_.default_threads == 1:
+            fault = f"{type_.name} has one thread a core"
+        else:
+            continue
+        yield Finding((*path, "threads_per_core"), fault, "leave threads_per_core out, or take another instance type")
+
+
 @validator("partition-types-same-threads", "man slurm.conf.5: NodeName: ThreadsPerCore: a node line has one value")
 def partition_types_same_threads(partition: Partition, path: Path, config: ClusterConfig) -> Findings:
     """All instance types of a partition have the same number of threads a core."""
     types = known_types(partition)
     for index, other in types[1:]:
         first = types[0][1]
-        if other.default_threads != first.default_threads:
+        if other.default_threads != first.default_threads and not partition.threads_per_core:
             yield Finding(
                 (*path, "instance_types", index),
                 f"{other.name} has {_threads(other)}, {first.name} has {_threads(first)}: all must have as many",
-                "move it to its own partition",
+                "write threads_per_core: 1, or move it to its own partition",
             )
 
 

@@ -64,6 +64,8 @@ budget: {monthly_usd: 900000, email: a@example.com}
     + TRAINING
 )
 SHARED = SMALL.replace("max_nodes: 4, placement_group: none", "max_nodes: 4") + "parameter_servers: {}\n"
+DISK = "{mount: /disk, type: ebs, gib: 200}"
+DISK_THERE = "{mount: /disk-there, type: ebs, volume_id: vol-0123456789abcdef0}"
 THERE = "{mount: /there, type: fsx-lustre, file_system_id: fs-0123456789abcdef0}"
 EXISTING = (
     SMALL
@@ -72,6 +74,8 @@ network: {{vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}}
 storage:
   - {THERE}
   - {{mount: /there-too, type: efs, file_system_id: fs-0123456789abcdef2}}
+  - {DISK}
+  - {DISK_THERE}
 """
 )
 BASES = {"existing": EXISTING, "small": SMALL, "full": FULL, "shared": SHARED}
@@ -274,6 +278,29 @@ ROWS: dict[str, Row] = {
     "storage[].file_system_id": in_existing(
         "fs-0123456789abcdef0", "fs-0123456789abcdef1", DRAIN, "nodes mount fs-0123456789abcdef1 there"
     ),
+    "storage[].gib": in_existing("gib: 200", "gib: 300", IN_PLACE, "200 -> 300: the volume and its file system grow"),
+    "storage[].gib less": Row(
+        "existing", "gib: 200", "gib: 50", REFUSED, "200 -> 50: EBS cannot", "ModifyVolume: the size cannot be smaller"
+    ),
+    "storage[].volume_type": in_existing(
+        "gib: 200", "gib: 200, volume_type: gp2", IN_PLACE, "null -> gp2: EBS changes the volume in use"
+    ),
+    "storage[].iops": in_existing("gib: 200", "gib: 200, iops: 4000", IN_PLACE, "null -> 4000"),
+    "storage[].throughput_mibps": in_existing("gib: 200", "gib: 200, throughput_mibps: 250", IN_PLACE, "null -> 250"),
+    "storage[].snapshot_id": Row(
+        "existing", "gib: 200", "gib: 200, snapshot_id: snap-0123456789abcdef0", REFUSED,
+        "EBS would create another volume", "ModifyVolume takes no snapshot",
+    ),
+    "storage[].volume_id": in_existing(
+        "vol-0123456789abcdef0", "vol-0123456789abcdef1", DRAIN, "shares vol-0123456789abcdef1 there; nodes unmount"
+    ),
+    "storage[].volume_id of a new one": in_existing(
+        DISK, DISK.replace("gib: 200", "volume_id: vol-0123456789abcdef1"), DRAIN, "its final snapshot stays"
+    ),
+    "storage[] on a volume": in_existing(f"  - {DISK}\n", "", DRAIN, "nodes unmount it; its final snapshot stays"),
+    "storage[] on a volume that exists": in_existing(
+        f"  - {DISK_THERE}\n", "", DRAIN, "nodes unmount it; vol-0123456789abcdef0 stays"
+    ),
     "storage[].deployment": in_full(
         PLAIN, f"{PLAIN}, deployment: persistent-1", REFUSED, "persistent-2 -> persistent-1"
     ),
@@ -354,7 +381,24 @@ ROWS: dict[str, Row] = {
         "frameworks: [torch]", "frameworks: [torch], containers: true", IN_PLACE, "false -> true"
     ),
     "software.frameworks": in_small("[torch]", "[torch, horovod]", IN_PLACE, "[torch] -> [torch, horovod]"),
-    "slurm.memory": in_small("region:", "slurm: {memory: allocated}\nregion:", DRAIN, "reserves and limits jobs' memory"),
+    "head_node.threads_per_core": in_small(
+        "volume_gib: 100", "volume_gib: 100, threads_per_core: 1", HEAD_REPLACED, "null -> 1"
+    ),
+    "head_node.threads_per_core as before": in_small(
+        "volume_gib: 100", "volume_gib: 100, threads_per_core: 2", NOTHING, "as many threads a core as before"
+    ),
+    "head_node.instance_type with threads": in_small(
+        "{instance_type: m6i.large,", "{threads_per_core: 1, instance_type: m6i.xlarge,", HEAD_REPLACED,
+        "m6i.large -> m6i.xlarge",
+    ),
+    "partitions[].threads_per_core": in_small(TRAIN, f"{TRAIN}, threads_per_core: 1", DRAIN, "null -> 1"),
+    "partitions[].threads_per_core as before": in_small(
+        TRAIN, f"{TRAIN}, threads_per_core: 2", NOTHING, "as many threads a core as before"
+    ),
+    "parameter_servers.threads_per_core": in_full(_SERVERS, f"{_SERVERS}, threads_per_core: 1", DRAIN, "null -> 1"),
+    "slurm.memory": in_small(
+        "region:", "slurm: {memory: allocated}\nregion:", DRAIN, "reserves and limits jobs' memory"
+    ),
     "slurm.memory shared": in_small(
         "region:", "slurm: {memory: allocated}\nregion:", DRAIN, "no longer counts memory", back=True
     ),

@@ -335,15 +335,17 @@ def test_a_file_is_named_after_its_cluster() -> None:
         ("a" * 30, "", "a" * 20),
         ("compute-of-the-team-12", "", "compute-of-the-team1"),
         ("3d", "", "d"),
+        ("queue1", "compute-resource-1", "queue1-c5-xlarge"),
+        ("the-longest-queue", "compute-resource-1", "the-longest-queue-co"),
     ],
 )
 def test_names_of_queues_become_those_of_partitions(queue: str, resource: str, name: str) -> None:
-    assert partition_name(queue, resource, set()) == name
+    assert partition_name(queue, [resource, "c5.xlarge"] if resource else [], set()) == name
 
 
 def test_names_of_partitions_differ() -> None:
     taken: set[str] = set()
-    names = [partition_name(each, "", taken) for each in ("A", "a", "a_", "x" * 21, "x" * 22)]
+    names = [partition_name(each, [], taken) for each in ("A", "a", "a_", "x" * 21, "x" * 22)]
     assert names == ["a", "ax2", "ax3", "x" * 20, "x" * 18 + "x2"]
 
 
@@ -352,6 +354,7 @@ def test_names_of_partitions_differ() -> None:
     [
         ("c5.xlarge", "c5.xlarge"),
         ("t2.large", "t3.large"),
+        ("t2.micro", "t3.medium"),
         ("m4.xlarge", "m6i.xlarge"),
         ("c6g.xlarge", "c6i.xlarge"),
         ("mac2.metal", "m6i.2xlarge"),
@@ -365,3 +368,40 @@ def test_validate_names_the_command() -> None:
     with pytest.raises(ConfigError) as caught:
         load(FOLDER / "01.yaml")
     assert f"`gpucluster init --from {FOLDER / '01.yaml'}` converts it" in caught.value.render()
+
+
+PLACEHOLDERS = [
+    (
+        "the subnet",
+        {"queue__Networking": {"SubnetIds": ["${SUBNET}"], "AdditionalSecurityGroups": [SG]}},
+        "network.subnet_id",
+    ),
+    ("a count", {"resource__MaxCount": "${COUNT}"}, "partitions[0].max_nodes"),
+    (
+        "a block",
+        {
+            "queue__CapacityType": "CAPACITY_BLOCK",
+            "queue__CapacityReservationTarget": {"CapacityReservationId": "${CR}"},
+        },
+        "reservation_id",
+    ),
+]
+
+
+@pytest.mark.parametrize(("asked", "key"), [row[1:] for row in PLACEHOLDERS], ids=[row[0] for row in PLACEHOLDERS])
+def test_a_placeholder_that_decides_what_is_bought_has_to_be_filled_in(asked: dict[str, Any], key: str) -> None:
+    made = converted(small(**asked))
+    assert not made.complete
+    with pytest.raises(ConfigError) as caught:
+        loads(made.text)
+    assert key in caught.value.render()
+
+
+def test_what_only_the_user_can_change_is_said_in_the_file() -> None:
+    assert "# change this: p3dn.24xlarge cannot run dlami-ubuntu-24.04" in of("05").text
+
+
+def test_a_disk_that_gp3_makes_better_is_left_to_the_default() -> None:
+    made = converted(small(HeadNode__LocalStorage={"RootVolume": {"Size": 40, "Iops": 100, "VolumeType": "gp2"}}))
+    assert "root_volume" not in loaded(made.text)["head_node"]
+    assert "not needed: HeadNode.LocalStorage.RootVolume.Iops (100): root_volume.iops is at least 3000" in made.text

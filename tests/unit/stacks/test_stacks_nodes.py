@@ -277,3 +277,14 @@ def test_a_template_has_the_throughput_of_the_heads_disk(template_of: Callable[[
     named = template["Resources"][head["LaunchTemplate"]["LaunchTemplateId"]["Ref"]]["Properties"]["LaunchTemplateData"]
     assert disk_of(named["BlockDeviceMappings"][0]) == {"VolumeSize": 120, "Iops": 6000, "Throughput": 500}
     assert "BlockDeviceMappings" not in head and list(named) == ["BlockDeviceMappings"]
+
+
+def test_threads_off_are_cpu_options_of_those_types_that_have_them(template_of: Callable[[str], Template]) -> None:
+    text = cluster("c5.18xlarge, c7a.large").replace("{{", "{").replace("max_nodes", "threads_per_core: 1, max_nodes")
+    template = template_of(text.replace("volume_gib: 77", "volume_gib: 77, threads_per_core: 1"))
+    assert only(template, "AWS::EC2::Instance")["Properties"]["CpuOptions"] == {"CoreCount": 1, "ThreadsPerCore": 1}
+    options = {
+        each["LaunchTemplateData"]["InstanceType"]: each["LaunchTemplateData"].get("CpuOptions")
+        for each in properties(template, "AWS::EC2::LaunchTemplate")
+    }
+    assert options == {"c5.18xlarge": {"CoreCount": 36, "ThreadsPerCore": 1}, "c7a.large": None}

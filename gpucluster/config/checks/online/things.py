@@ -57,6 +57,8 @@ CONNECT_ENDPOINT = Thing(
 KEY = Thing("kms", "describe_key", "KeyId", "KeyMetadata", ("NotFoundException",))
 POLICY = Thing("iam", "get_policy", "PolicyArn", "Policy", ("NoSuchEntity",))
 PARAMETER = Thing("ssm", "get_parameter", "Name", "Parameter", ("ParameterNotFound",))
+VOLUME = Thing("ec2", "describe_volumes", "VolumeIds", "Volumes", ("InvalidVolume",))
+INSTANCE = Thing("ec2", "describe_instances", "InstanceIds", "Reservations", ("InvalidInstanceID",))
 INTERFACE = Thing(
     "ec2",
     "describe_network_interfaces",

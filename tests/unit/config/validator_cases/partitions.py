@@ -23,8 +23,34 @@ CASES = {
         fails=partition(instance_types=["m6i.large", "m7a.large"]),
         key="partitions[0].instance_types[1]",
         says="m7a.large has 1 thread a core, m6i.large has 2 threads a core: all must have as many",
-        passes=partition(instance_types=["m7a.large", "hpc7a.12xlarge"]),
+        passes=partition(instance_types=["m6i.large", "m7a.large"], threads_per_core=1),
     ),
+    "threads-per-core": Case(
+        fails=partition(threads_per_core=4),
+        key="partitions[0].threads_per_core",
+        says="must be at most 2, got 4",
+        passes=partition(threads_per_core=2),
+    ),
+    "threads-per-core-possible": [
+        Case(
+            fails=partition(threads_per_core=1, instance_types=["g5.12xlarge"]),
+            key="partitions[0].threads_per_core",
+            says="EC2 cannot launch g5.12xlarge with one thread a core",
+            passes=partition(threads_per_core=1),
+        ),
+        Case(
+            fails=cluster(head_node={"threads_per_core": 1, "instance_type": "m6i.metal"}),
+            key="head_node.threads_per_core",
+            says="EC2 cannot launch m6i.metal with one thread a core",
+            passes=cluster(head_node={"threads_per_core": 1}),
+        ),
+        Case(
+            fails=cluster(parameter_servers={"threads_per_core": 2, "instance_type": "m7a.large"}),
+            key="parameter_servers.threads_per_core",
+            says="m7a.large has one thread a core",
+            passes=cluster(parameter_servers={"threads_per_core": 1, "instance_type": "m7a.large"}),
+        ),
+    ],
     "partition-types-alike": [
         Case(
             fails=partition(instance_types=["g4dn.xlarge", "p5.4xlarge"]),
