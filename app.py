@@ -1,4 +1,7 @@
-"""CDK entry point: `cdk deploy GpuCluster`, `cdk -c config=FILE …`, or `CDK_OUTDIR=DIR python app.py`."""
+"""CDK entry point: `cdk deploy GpuCluster`, `cdk -c config=FILE …`, or `CDK_OUTDIR=DIR python app.py`.
+
+`cdk -c training=REGION deploy GpuClusterTraining` makes a role and a bucket for SageMaker, and no cluster.
+"""
 
 # ruff: noqa: E402
 from __future__ import annotations
@@ -29,6 +32,18 @@ from stacks import placeholders
 from stacks.cluster import GpuCluster
 
 app = cdk.App()
+if region := app.node.try_get_context("training"):
+    from stacks.training import Training
+
+    reads = (app.node.try_get_context("reads") or "").split()
+    if wrong := [each for each in reads if not each.startswith("s3://")]:
+        sys.exit(
+            f"error: -c reads: must be addresses such as s3://bucket/prefix, with blanks between, got {wrong[0]!r}"
+        )
+    vpc = app.node.try_get_context("vpc") == "yes"
+    Training(app, region=region, account=os.environ.get("CDK_DEFAULT_ACCOUNT"), reads=reads, vpc=vpc)
+    app.synth()
+    sys.exit()
 file = app.node.try_get_context("config") or os.environ.get("GPUCLUSTER_CONFIG") or "cluster.yaml"
 try:
     cluster = config.load(Path(file))

@@ -1,7 +1,8 @@
-"""Findings of cdk-nag's AwsSolutions rules: `python tests/nag_app.py [--images FILE] FILE...`, JSON on stdout.
+"""Findings of cdk-nag's AwsSolutions rules: `python tests/nag_app.py [--training] [--images FILE] FILE...`, as JSON.
 
 {file: {"left": findings, "raw": findings}}; a finding is [construct path in the stack, rule]. `left` does not contain
-those that the stacks acknowledge. Keys of the stacks that build images begin with `images of `. This is a separate
+those that the stacks acknowledge. Keys of the stacks that build images begin with `images of `; that of the stack for
+SageMaker is `training`. This is a separate
 program because the rules run in CDK's engine, which the other tests start without them.
 """
 
@@ -12,6 +13,7 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -22,19 +24,18 @@ if TYPE_CHECKING:
     from gpucluster.config import ClusterConfig
 
 ROOT = Path(__file__).resolve().parents[1]
+TRAINING_REGION, READS = "us-west-2", ("s3://data/imagenet", "s3://whole")
 
 
-def findings(file: Path, *, builder: bool) -> list[list[str]]:
+def findings(make: Callable[[cdk.App], object], region: str) -> list[list[str]]:
     import cdk_nag
     from synthesis import lookups
 
-    from gpucluster import config
     from stacks.cluster import cdk
 
-    cluster = config.load(file)
     with TemporaryDirectory() as folder:
-        app = cdk.App(context=lookups(cluster.region), outdir=folder)
-        (image_builder if builder else gpu_cluster)(app, cluster)
+        app = cdk.App(context=lookups(region), outdir=folder)
+        make(app)
         cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app))
         with contextlib.suppress(RuntimeError):  # findings are no error here
             app.synth()
@@ -68,17 +69,32 @@ def image_builder(app: cdk.App, cluster: ClusterConfig) -> None:
     ImageBuilder(app, config.name, config=config, account=ACCOUNT, base="dlami-ubuntu-24.04", machine=machine)
 
 
-def both(file: Path, *, builder: bool) -> dict[str, list[list[str]]]:
+def training(app: cdk.App) -> None:
+    from synthesis import ACCOUNT
+
+    from stacks.training import Training
+
+    Training(app, region=TRAINING_REGION, account=ACCOUNT, reads=READS, vpc=True)
+
+
+def of_file(name: str, *, builder: bool) -> dict[str, list[list[str]]]:
+    from gpucluster import config
+
+    cluster = config.load(Path(name))
+    return both(lambda app: (image_builder if builder else gpu_cluster)(app, cluster), cluster.region)
+
+
+def both(make: Callable[[cdk.App], object], region: str) -> dict[str, list[list[str]]]:
     from stacks import builder as builders
     from stacks import cluster as clusters
+    from stacks import training as trainings
 
-    left = findings(file, builder=builder)
-    acknowledge = clusters.acknowledge
-    builders.acknowledge = clusters.acknowledge = lambda *_: None
+    left, own = findings(make, region), clusters.acknowledge
+    builders.acknowledge = clusters.acknowledge = trainings.acknowledge = lambda *_: None
     try:
-        return {"left": left, "raw": findings(file, builder=builder)}
+        return {"left": left, "raw": findings(make, region)}
     finally:
-        builders.acknowledge = clusters.acknowledge = acknowledge
+        builders.acknowledge = clusters.acknowledge = trainings.acknowledge = own
 
 
 def main() -> None:
@@ -86,10 +102,13 @@ def main() -> None:
     sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "unit")]
     parser = argparse.ArgumentParser()
     parser.add_argument("--images", action="append", default=[])
-    parser.add_argument("files", nargs="+")
+    parser.add_argument("--training", action="store_true")
+    parser.add_argument("files", nargs="*")
     options = parser.parse_args()
-    found = {file: both(Path(file), builder=False) for file in options.files}
-    found |= {f"images of {file}": both(Path(file), builder=True) for file in options.images}
+    found = {file: of_file(file, builder=False) for file in options.files}
+    found |= {f"images of {file}": of_file(file, builder=True) for file in options.images}
+    if options.training:
+        found["training"] = both(training, TRAINING_REGION)
     print(json.dumps(found))
 
 

@@ -62,6 +62,8 @@ class SageMaker(Section):
     instance_type: SageMakerType
     image: EcrImage | None = None
     """Default: AWS's image for the job's framework (gpucluster/sagemaker/images.csv)."""
+    toolkit: bool = False
+    """The image's entry point is AWS's toolkit, which starts the ranks."""
     subnets: tuple[SubnetId, ...] = ()
     security_groups: tuple[SecurityGroupId, ...] = ()
     kms_key_arn: KmsKeyArn | None = None

@@ -123,7 +123,7 @@ def _of(one: _Channel, target: Target) -> Planned:
         return one.refused("SageMaker unpacks no archives", "let the program read them", "unpack")
     if not in_s3(source):
         return _mounted(one, target)
-    if "//" in source.removeprefix("s3://"):
+    if source.count("//") > 1:  # the first is of s3://
         return one.refused(f"SageMaker cannot read keys with //, got {source}", "rename the objects")
     if one.asked.mode == "mount":
         return one.refused("mount needs a path on a file system", "use copy or stream", "mode")

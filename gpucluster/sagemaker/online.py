@@ -20,7 +20,7 @@ _ECR = re.compile(r"([0-9]{12})\.dkr\.ecr\.([a-z0-9-]+)\.[a-z.]+/([^:@]+)(?::([^
 
 class Fault(NamedTuple):
     key: str
-    """Of sagemaker.yaml."""
+    """The key of sagemaker.yaml."""
     message: str
     hint: str = ""
     certain: bool = True

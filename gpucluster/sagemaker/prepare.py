@@ -123,7 +123,7 @@ def _packages(spec: JobSpec, base: Path, workdir: Path | None) -> str:
 
 
 def _key(followed: Followed, target: Target, workdir: Path | None, packages: str) -> str:
-    more = {"code": code_key(workdir) if workdir else "", "packages": packages}
+    more = {"code": code_key(workdir) if workdir else "", "packages": packages, "toolkit": target.toolkit}
     return sameness.key(followed.spec, {**more, "runs": followed.runs, "image": target.image or ""})
 
 
@@ -146,6 +146,8 @@ def _listed(spec: JobSpec, target: Target, listing: List, local: tuple[inputs.In
 def _notes(spec: JobSpec, target: Target, listed: Mapping[str, Listed | str]) -> Iterator[str]:
     yield from keys.notes(spec)
     yield from program.warnings(spec)
+    if target.toolkit:
+        yield "toolkit: AWS's toolkit starts the ranks, so gpucluster_train is not there, and ranks have no prefix"
     if spec.requirements:
         yield "requirements: pip installs them on each host at each start, which needs the package index then"
     if not spec.time:

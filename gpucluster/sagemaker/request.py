@@ -15,7 +15,7 @@ from gpucluster.config.document import Finding
 from gpucluster.job.chain import VARIABLE
 from gpucluster.job.spec import JobSpec, seconds_of
 from gpucluster.job.task import Task
-from gpucluster.sagemaker import images, limits, tasks
+from gpucluster.sagemaker import images, limits, tasks, toolkit
 from gpucluster.sagemaker.channels import OURS, Planned
 from gpucluster.sagemaker.target import Target
 
@@ -45,6 +45,7 @@ _KEYS = {
     "TrainingJobName": "name",
     "Environment": "env",
     "ContainerArguments": "command",
+    "HyperParameters": "command",
     "MetricDefinitions": "metrics",
     "InputDataConfig": "channels",
     "ResourceConfig": "nodes",
@@ -98,6 +99,8 @@ def check(spec: JobSpec, target: Target) -> Iterator[Finding]:
         yield Finding(("state",), f"{spec.state} is a path on the cluster", "name an s3:// prefix")
     elif spec.state and not spec.project:
         yield Finding(("state",), "only a job with a name keeps state", "add a name, such as --name train")
+    if target.toolkit:
+        yield from toolkit.check(spec, target, ranks_per_node(spec, target))
     yield from _image(spec, target)
     yield from _times(spec, target)
 
@@ -146,16 +149,21 @@ def build(spec: JobSpec, target: Target, name: str, planned: Planned, key: str =
         "AlgorithmSpecification": {
             "TrainingImage": target.image or _framework_image(spec, target) or "",
             "TrainingInputMode": "File",
-            "ContainerEntrypoint": ["/bin/sh", "-c", SCRIPT, OURS],
-            "ContainerArguments": _words(spec, target, planned),
         },
-        "InputDataConfig": [_ours(where), *planned.inputs],
         "OutputDataConfig": {"S3OutputPath": target.root} | _key("KmsKeyId", target),
         "ResourceConfig": _machines(spec, target),
         "TensorBoardOutputConfig": {"S3OutputPath": f"{where}/tensorboard"},
         "StoppingCondition": {"MaxRuntimeInSeconds": runtime_s(spec)},
         "Tags": _tags(spec, key),
     }
+    if target.toolkit:
+        ranks = ranks_per_node(spec, target)
+        asked["HyperParameters"] = toolkit.hyperparameters(spec, target, name, where, ranks)
+        asked |= {"InputDataConfig": list(planned.inputs)} if planned.inputs else {}
+    else:
+        entry = {"ContainerEntrypoint": ["/bin/sh", "-c", SCRIPT, OURS]}
+        asked["AlgorithmSpecification"] |= {**entry, "ContainerArguments": _words(spec, target, planned)}
+        asked["InputDataConfig"] = [_ours(where), *planned.inputs]
     if environment := {**spec.env, **_variables(spec, target)}:
         asked["Environment"] = environment
     if spec.metrics:
@@ -181,7 +189,8 @@ def _variables(spec: JobSpec, target: Target) -> dict[str, str]:
     if not where:
         return {}
     folders = {f"{VARIABLE}{name.upper()}": f"{CHECKPOINTS}/{OUTPUTS}/{name}" for name in spec.outputs}
-    return {CHECKPOINTS_S3: where, **folders}
+    state_folder = {"GPUCLUSTER_STATE": CHECKPOINTS} if target.toolkit else {}  # otherwise our library sets it
+    return {CHECKPOINTS_S3: where, **state_folder, **folders}
 
 
 def _words(spec: JobSpec, target: Target, planned: Planned) -> list[str]:

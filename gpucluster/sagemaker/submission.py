@@ -11,7 +11,7 @@ from gpucluster.addresses import S3Uri
 from gpucluster.errors import AwsError
 from gpucluster.job import library
 from gpucluster.job.task import Task
-from gpucluster.sagemaker import local_folders, request, tasks
+from gpucluster.sagemaker import local_folders, request, tasks, toolkit
 from gpucluster.sagemaker.channels import OURS
 from gpucluster.sagemaker.connection import Connection
 from gpucluster.sagemaker.prepare import Prepared
@@ -51,8 +51,11 @@ def submit(connection: Connection, target: Target, job: Prepared, *, force: bool
             return Submitted(last.job, skipped=True)
         if clean:
             _clean(s3, str(request.state(job.spec, target)), tell)
-    body, place = packed(job), request.place(target, job.name)
-    objects = {f"{place}/input/{request.ARCHIVE}": body}
+    place = request.place(target, job.name)
+    if target.toolkit:
+        objects = {f"{place}/input/{toolkit.ARCHIVE}": toolkit.source(job.workdir, job.requirements)}
+    else:
+        objects = {f"{place}/input/{request.ARCHIVE}": packed(job)}
     objects |= {uri: json.dumps(names).encode() for uri, names in job.planned.manifests.items()}
     with explained():
         for found in job.inputs:

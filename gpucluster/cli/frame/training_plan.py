@@ -17,9 +17,9 @@ class Shown(NamedTuple):
     instance_type: str
     region: str
     usd_per_hour: float | None
-    """Of one instance."""
+    """The price of one instance."""
     usd_per_hour_ec2: float | None
-    """Of the same instance of a cluster."""
+    """The price of the same instance in a cluster."""
     faults: tuple[Fault, ...] | None
     """None without credentials, or if AWS does not answer."""
 

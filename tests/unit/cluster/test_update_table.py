@@ -442,6 +442,7 @@ ROWS: dict[str, Row] = {
     "sagemaker.bucket": in_full("bucket: training", "bucket: other", NOTHING, "training -> other"),
     "sagemaker.instance_type": in_full("ml.g5.xlarge", "ml.g5.2xlarge", NOTHING, "-> ml.g5.2xlarge"),
     "sagemaker.image": in_full("/mine:1", "/mine:2", NOTHING, "/mine:2"),
+    "sagemaker.toolkit": in_full(", volume_gb", ", toolkit: true, volume_gb", NOTHING, "false -> true"),
     "sagemaker.subnets": in_full("subnet-0123456a", "subnet-0123456b", NOTHING, "subnet-0123456b"),
     "sagemaker.security_groups": in_full("sg-0123456a", "sg-0123456b", NOTHING, "sg-0123456b"),
     "sagemaker.kms_key_arn": in_full(", volume_gb", f", kms_key_arn: {KEY!r}, volume_gb", NOTHING, "null -> arn"),
