@@ -25,7 +25,11 @@ ROOT = Path(__file__).resolve().parents[3]
 SOURCES = sorted((ROOT / "gpucluster").rglob("*.py"))
 PREFIXES = {"service-quotas": "servicequotas"}
 # IAM's names where they are not the operation's: Service Authorization Reference, Amazon S3.
-ACTIONS = {"s3:HeadBucket": "s3:ListBucket", "budgets:DescribeBudgets": "budgets:ViewBudget"}
+ACTIONS = {
+    "s3:HeadBucket": "s3:ListBucket",
+    "s3:ListObjectsV2": "s3:ListBucket",
+    "budgets:DescribeBudgets": "budgets:ViewBudget",
+}
 # The services of `Deployment.clients` and of the online checks.
 SERVICES = (
     *(
