@@ -16,7 +16,7 @@ from gpucluster.config import ClusterConfig
 from gpucluster.config.construct_ids import pascal
 from gpucluster.config.scripts import minutes
 from gpucluster.layout import expand
-from stacks import encryption, record, roles
+from stacks import encryption, record, role_names, roles
 from stacks.acknowledged import acknowledge, rows
 from stacks.bundle import Bundle, Parameters
 from stacks.context import Context
@@ -64,6 +64,8 @@ class GpuCluster(cdk.Stack):
         self.home = self._home()
         self.compute_role = roles.node_role(self, "ComputeRole")
         self.head_role = roles.node_role(self, "HeadRole")
+        roles.attach(self.head_role, config.security.policies.head)
+        roles.attach(self.compute_role, config.security.policies.nodes)
         self.partitions = Partitions(
             self, "Partitions", layout=self.layout, network=self.network, role=self.compute_role, key=self.key
         )
@@ -93,6 +95,7 @@ class GpuCluster(cdk.Stack):
         self.monitoring.watch_from(live)
         self.ssh_host = self._ssh_load_balancer()
         self._outputs()
+        role_names.apply(self, config.security.role_prefix, config.name)
         acknowledge(self, config.name, rows(config))
 
     def _accounts(self, context: Context) -> list[Construct]:
@@ -114,7 +117,9 @@ class GpuCluster(cdk.Stack):
         places = (self.network.availability_zone, network.vpc_cidr, network.vpc_id, network.subnet_id)
         again = [str(self.replacements)] if self.replacements else []
         image = image_id(self, self.layout.head_image)
-        self.head_generation = generation(image, self._config.security.kms_key_arn, *places, *again)
+        # CloudFormation replaces an instance to change its network interface.
+        groups = self._config.head_node.security_groups
+        self.head_generation = generation(image, self._config.security.kms_key_arn, *places, *groups, *again)
         return Bundle(
             self,
             "Bundle",

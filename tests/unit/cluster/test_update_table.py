@@ -59,6 +59,7 @@ budget: {monthly_usd: 900000, email: a@example.com}
 )
 SHARED = SMALL.replace("max_nodes: 4, placement_group: none", "max_nodes: 4") + "parameter_servers: {}\n"
 EXISTING = SMALL + "network: {vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}\n"
+EXISTING += "parameter_servers: {max_nodes: 4, placement_group: none}\n"
 BASES = {"existing": EXISTING, "small": SMALL, "full": FULL, "shared": SHARED}
 
 HEAD = "AWS::EC2::Instance"
@@ -169,6 +170,15 @@ ROWS: dict[str, Row] = {
     ),
     "head_node.termination_protection": in_small(
         "volume_gib: 100", "volume_gib: 100, termination_protection: true", IN_PLACE, "false -> true"
+    ),
+    "head_node.security_groups": in_existing(
+        "volume_gib: 100", "volume_gib: 100, security_groups: [sg-01234567]", HEAD_REPLACED, "[] -> [sg-01234567]"
+    ),
+    "partitions[].security_groups": in_existing(
+        TRAIN, f"{TRAIN}, security_groups: [sg-01234567]", NEW_NODES, "[] -> [sg-01234567]"
+    ),
+    "parameter_servers.security_groups": in_existing(
+        "parameter_servers: {", "parameter_servers: {security_groups: [sg-01234567], ", NEW_NODES, "[] -> [sg-01234567]"
     ),
     "head_node.scripts": in_small(
         "volume_gib: 100", f"volume_gib: 100, scripts: [{SCRIPT}]", IN_PLACE, "a head node that replaces this one"
@@ -345,6 +355,17 @@ ROWS: dict[str, Row] = {
     "security.permissions_boundary_arn": in_small(
         "region:", "security: {permissions_boundary_arn: 'arn:aws:iam::123456789012:policy/b'}\nregion:", IN_PLACE,
         "null -> arn:aws:iam",
+    ),
+    **{
+        f"security.policies.{role}": in_small(
+            "region:", f"security: {{policies: {{{role}: ['arn:aws:iam::aws:policy/x']}}}}\nregion:", IN_PLACE,
+            "[] -> [arn:aws:iam::aws:policy/x]",
+        )
+        for role in ("head", "nodes", "jobs")
+    },
+    "security.role_prefix": in_small(
+        "region:", "security: {role_prefix: team-}\nregion:", REFUSED, "null -> team-",
+        "AWS::IAM::Role: RoleName is create-only, and running nodes use the role",
     ),
     "silence": in_small("region:", "silence: [subnet-zone]\nregion:", NOTHING, "changes only what `validate` reports"),
 }  # fmt: skip
