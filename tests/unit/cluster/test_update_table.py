@@ -78,6 +78,7 @@ storage:
   - {DISK_THERE}
 """
 )
+EXISTING += "parameter_servers: {max_nodes: 4, placement_group: none}\n"
 BASES = {"existing": EXISTING, "small": SMALL, "full": FULL, "shared": SHARED}
 
 HEAD = "AWS::EC2::Instance"
@@ -207,6 +208,15 @@ ROWS: dict[str, Row] = {
     ),
     "head_node.termination_protection": in_small(
         "volume_gib: 100", "volume_gib: 100, termination_protection: true", IN_PLACE, "false -> true"
+    ),
+    "head_node.security_groups": in_existing(
+        "volume_gib: 100", "volume_gib: 100, security_groups: [sg-01234567]", HEAD_REPLACED, "[] -> [sg-01234567]"
+    ),
+    "partitions[].security_groups": in_existing(
+        TRAIN, f"{TRAIN}, security_groups: [sg-01234567]", NEW_NODES, "[] -> [sg-01234567]"
+    ),
+    "parameter_servers.security_groups": in_existing(
+        "parameter_servers: {", "parameter_servers: {security_groups: [sg-01234567], ", NEW_NODES, "[] -> [sg-01234567]"
     ),
     "head_node.scripts": in_small(
         "volume_gib: 100", f"volume_gib: 100, scripts: [{SCRIPT}]", IN_PLACE, "a head node that replaces this one"
@@ -448,6 +458,17 @@ ROWS: dict[str, Row] = {
     "sagemaker.volume_gb": in_full("volume_gb: 90", "volume_gb: 80", NOTHING, "90 -> 80"),
     "sagemaker.spot": in_full("spot: true, max_wait: 24h", "spot: false", NOTHING, "true -> false"),
     "sagemaker.max_wait": in_full("max_wait: 24h", "max_wait: 48h", NOTHING, "1-00:00:00 -> 2-00:00:00"),
+    **{
+        f"security.policies.{role}": in_small(
+            "region:", f"security: {{policies: {{{role}: ['arn:aws:iam::aws:policy/x']}}}}\nregion:", IN_PLACE,
+            "[] -> [arn:aws:iam::aws:policy/x]",
+        )
+        for role in ("head", "nodes", "jobs")
+    },
+    "security.role_prefix": in_small(
+        "region:", "security: {role_prefix: team-}\nregion:", REFUSED, "null -> team-",
+        "AWS::IAM::Role: RoleName is create-only, and running nodes use the role",
+    ),
     "silence": in_small("region:", "silence: [subnet-zone]\nregion:", NOTHING, "changes only what `validate` reports"),
 }  # fmt: skip
 

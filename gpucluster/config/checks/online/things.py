@@ -54,6 +54,7 @@ CONNECT_ENDPOINT = Thing(
     "InstanceConnectEndpoints",
     ("InvalidInstanceConnectEndpointId",),
 )
+SECURITY_GROUP = Thing("ec2", "describe_security_groups", "GroupIds", "SecurityGroups", ("InvalidGroup",))
 KEY = Thing("kms", "describe_key", "KeyId", "KeyMetadata", ("NotFoundException",))
 POLICY = Thing("iam", "get_policy", "PolicyArn", "Policy", ("NoSuchEntity",))
 PARAMETER = Thing("ssm", "get_parameter", "Name", "Parameter", ("ParameterNotFound",))
