@@ -326,6 +326,17 @@ FileSystemId = Annotated[
         "https://docs.aws.amazon.com/fsx/latest/APIReference/API_FileSystem.html: FileSystemId",
     ),
 ]
+FsxVolumeId = Annotated[
+    str,
+    form(
+        "fsx-volume-id-form",
+        "Mounts",
+        "volume_id",
+        r"fsvol-[0-9a-f]{17}",
+        "the id of a volume on FSx for OpenZFS or ONTAP (fsvol-…)",
+        "https://docs.aws.amazon.com/fsx/latest/APIReference/API_Volume.html: VolumeId",
+    ),
+]
 VpcId = Annotated[
     str,
     form("vpc-id-form", NETWORK, "vpc_id", r"vpc-([0-9a-f]{8}|[0-9a-f]{17})", "a VPC's id (vpc-…)", EC2_IDS),

@@ -74,6 +74,7 @@ network: {{vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}}
 storage:
   - {THERE}
   - {{mount: /there-too, type: efs, file_system_id: fs-0123456789abcdef2}}
+  - {{mount: /zfs, type: fsx-openzfs, volume_id: fsvol-0123456789abcdef0}}
   - {DISK}
   - {DISK_THERE}
 """
@@ -310,6 +311,9 @@ ROWS: dict[str, Row] = {
     "storage[] on a volume": in_existing(f"  - {DISK}\n", "", DRAIN, "nodes unmount it; its final snapshot stays"),
     "storage[] on a volume that exists": in_existing(
         f"  - {DISK_THERE}\n", "", DRAIN, "nodes unmount it; vol-0123456789abcdef0 stays"
+    ),
+    "storage[].volume_id of a file system": in_existing(
+        "fsvol-0123456789abcdef0", "fsvol-0123456789abcdef1", DRAIN, "nodes mount fsvol-0123456789abcdef1 there"
     ),
     "storage[].deployment": in_full(
         PLAIN, f"{PLAIN}, deployment: persistent-1", REFUSED, "persistent-2 -> persistent-1"
