@@ -3,7 +3,8 @@
 Render, stacks, jobs, plan and updates take a Layout, and do not read from the file what it has.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from gpucluster import account
@@ -68,6 +69,8 @@ class Partition(NamedTuple):
     ram: BeegfsRam | None
     """The file system in its nodes' memory."""
     max_usd_per_hour: float | None = None
+    partition_options: Mapping[str, str] = MappingProxyType({})
+    node_options: Mapping[str, str] = MappingProxyType({})
 
     @property
     def gpus_per_node(self) -> int:
@@ -176,6 +179,8 @@ def _partition(each: nodes.Partition, config: ClusterConfig, group: Group | None
         scratch=each.scratch != "off",
         idle_s=int(each.idle_minutes * 60),
         max_usd_per_hour=each.max_usd_per_hour,
+        partition_options=each.partition_options,
+        node_options=each.node_options,
         ram=config.ram if config.ram and config.ram.partition == each.name else None,
     )
 

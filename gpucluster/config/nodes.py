@@ -18,6 +18,7 @@ from gpucluster.config.fields import (
 )
 from gpucluster.config.limits import Limit
 from gpucluster.config.section import Section, pass_refused
+from gpucluster.config.slurm import Options
 
 PARAMETER_SERVERS = "ps"
 """The name of the partition of parameter servers, which is reserved."""
@@ -110,6 +111,8 @@ class Partition(Section):
     idle_minutes: Annotated[
         Amount, Limit("idle-minutes-above-zero", "man slurm.conf.5: SuspendTime: -1 disables power saving")
     ] = 10.0
+    partition_options: Options = {}
+    node_options: Options = {}
     max_usd_per_hour: Annotated[
         Amount | None, Limit("partition-ceiling-above-zero", "https://aws.amazon.com/ec2/pricing/on-demand/", "Budget")
     ] = None

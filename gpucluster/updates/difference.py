@@ -30,6 +30,9 @@ UNORDERED = frozenset(
     }
 )
 
+WHOLE = frozenset({"partitions[].partition_options", "partitions[].node_options"})
+"""Keys whose value is a section with names of the user's own."""
+
 Values = Mapping[str, Any]
 
 
@@ -71,7 +74,7 @@ def _in_section(place: _Place, old: Values, new: Values) -> Iterator[Difference]
 def _in_value(place: _Place, old: Any, new: Any) -> Iterator[Difference]:
     if place.key in NAMED_BY:
         yield from _in_entries(place, old or (), new or ())
-    elif isinstance(old, dict) and isinstance(new, dict):
+    elif isinstance(old, dict) and isinstance(new, dict) and place.key not in WHOLE:
         yield from _in_section(place, old, new)
     elif _comparable(place.key, old) != _comparable(place.key, new):
         yield place.differs(old, new)

@@ -43,6 +43,7 @@ OFFLINE = (
     "s3",
     "s3_access",
     "security",
+    "slurm_lines",
     "software",
     "ssh",
     "users",
