@@ -139,8 +139,12 @@ def use_door(config_file: Path, config: ClusterConfig) -> None:
     """Finds the EC2 Instance Connect Endpoint of an existing VPC, which can have only one."""
     if config.network.vpc_id and not config.network.connect_endpoint_id:
         from gpucluster.cluster import aws, doors, online
+        from gpucluster.config.checks.online.account import Refused
 
-        door = doors.follow(config_file, config, online.LiveAccount(aws.connect(config, config_file).client))
+        try:
+            door = doors.follow(config_file, config, online.LiveAccount(aws.connect(config, config_file).client))
+        except Refused:  # the account's checks have said so
+            return
         if door:
             click.echo(f"SSH comes through {door.endpoint_id}, which {config.network.vpc_id} already has", err=True)
 
