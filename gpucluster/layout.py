@@ -70,6 +70,8 @@ class Partition(NamedTuple):
     """The file system in its nodes' memory."""
     max_usd_per_hour: float | None = None
     scripts: tuple[Script, ...] = ()
+    security_groups: tuple[str, ...] = ()
+    """Those of the file, beside ours."""
 
     @property
     def gpus_per_node(self) -> int:
@@ -179,6 +181,7 @@ def _partition(each: nodes.Partition, config: ClusterConfig, group: Group | None
         idle_s=int(each.idle_minutes * 60),
         max_usd_per_hour=each.max_usd_per_hour,
         scripts=each.scripts,
+        security_groups=each.security_groups,
         ram=config.ram if config.ram and config.ram.partition == each.name else None,
     )
 

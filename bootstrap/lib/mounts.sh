@@ -62,7 +62,9 @@ unmount_others() {
         if [ ! -e "$note" ]; then continue; fi
         mount=$(awk '{ print $2 }' "$note")
         if [[ " $* " == *" $mount "* ]]; then continue; fi
+        if [ "$ROLE" = head ]; then close_disk "$mount"; fi
         unmount "$mount"
         close_tunnel "$mount"
+        if [ "$ROLE" = head ]; then detach_disk "$mount"; fi
     done
 }

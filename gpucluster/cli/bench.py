@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Collection, Iterator
@@ -19,6 +20,7 @@ from gpucluster.cli.frame.with_program import WithProgram, split
 from gpucluster.errors import INTERRUPTED_EXIT_CODE, JobFailedError, UsageError
 
 if TYPE_CHECKING:
+    from gpucluster.cli.training.benching import Bench as Training
     from gpucluster.head.remote import Remote
     from gpucluster.layout import Layout
     from gpucluster.measure.runs import Run
@@ -37,12 +39,22 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: str) -> list[s
     return list(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
 
 
+def _targets(ctx: click.Context, parameter: click.Parameter, value: str) -> list[str]:
+    from gpucluster.measure.settings import TARGETS
+
+    names = _names(ctx, parameter, value)
+    if not names or {*names} - {*TARGETS}:
+        raise click.BadParameter(f"must be of {', '.join(TARGETS)}, got {value!r}", ctx, parameter)
+    return names
+
+
 EXAMPLES = """\b
 Examples:
   gpucluster bench --nodes 1,2,4 --launchers horovodrun,torchrun -- python train.py
   gpucluster bench --variant bucket-mb=10 --variant bucket-mb=25 -- python train.py
   gpucluster bench --metrics 'throughput=images/s: ([0-9.]+)' --variant NCCL_ALGO=Ring -- python train.py
   gpucluster bench --feed --variant workers=12 job.yaml
+  gpucluster bench --targets slurm,sagemaker --launchers smddp,horovodrun -- python train.py
 """
 
 
@@ -62,6 +74,13 @@ Examples:
     metavar="NAME,...",
     callback=_names,
     help="Launchers to compare; see `submit --launcher`.  [default: torchrun]",
+)
+@click.option(
+    "--targets",
+    default="slurm",
+    metavar="NAME,...",
+    callback=_targets,
+    help="Where to compare: slurm is the cluster, sagemaker runs training jobs.  [default: slurm]",
 )
 @click.option(
     "--variant",
@@ -109,16 +128,15 @@ Examples:
 @click.option("--dry-run", is_flag=True, help="List the runs and submit nothing. Needs no cluster.")
 @click.pass_obj
 def command(
-    context: CliContext, /, words: tuple[str, ...], nodes: list[int], launchers: list[str], variants: tuple[str, ...],
-    feed: bool, repeats: int, seed: int, per_rank: bool, plot: Path | None, as_json: bool, dry_run: bool, **flags: Any,
+    context: CliContext, /, words: tuple[str, ...], nodes: list[int], launchers: list[str], targets: list[str],
+    variants: tuple[str, ...], feed: bool, repeats: int, seed: int, per_rank: bool, plot: Path | None, as_json: bool,
+    dry_run: bool, **flags: Any,
 ) -> int:  # fmt: skip
     """Run one command on each number of nodes, with each launcher and each variant, and compare the speed.
 
     The metric `throughput` is the speed. Without it, `bench` compares the run times of the jobs. It prints a table,
     warnings about weak results, and a JSON object as the last line. The exit code is 4 if a run failed.
     """
-    from gpucluster.job import load
-    from gpucluster.layout import expand
     from gpucluster.measure import settings
 
     if plot:
@@ -127,26 +145,35 @@ def command(
         check(plot)
     file, given = split(words)
     given |= given_keys(flags)
-    layout = expand(context.load())
     if feed:
-        if plot:
-            raise UsageError("--plot: there is no plot of --feed", "remove one of the two")
+        if plot or "sagemaker" in targets:
+            unmet = "there is no plot of --feed" if plot else "it measures the feed on the cluster"
+            raise UsageError(f"{'--plot' if plot else '--targets'}: {unmet}", "remove one of the two")
         nodes, repeats = _unless_given("nodes", nodes, [1]), _unless_given("repeats", repeats, 1)
-        launchers = _unless_given("launchers", launchers, [load(layout, file, given).launcher])
-    parts = tuple(settings.PARTS) if feed else ("",)
-    wanted = settings.settings(launchers, [settings.variant(each) for each in variants], nodes, parts)
-    bench = _Bench.prepare(layout, file, given, wanted, seed)
+        launchers = _unless_given("launchers", launchers, [_launcher(context, file, given)])
+    if not launchers:
+        raise UsageError("--launchers: no launcher given", "--launchers torchrun,horovodrun")
+    parts, named = tuple(settings.PARTS) if feed else ("",), [""] if targets == ["slurm"] else targets
+    wanted = settings.settings(launchers, [settings.variant(each) for each in variants], nodes, parts, named)
+    benches = _Benches.prepare(context, file, given, wanted, seed)
     order = list(settings.order(wanted, repeats))
     if dry_run:
-        warn(doubt for job in bench.jobs.values() for doubt in job.doubts())
+        warn(benches.doubts())
         click.echo(json.dumps({"runs": list(map(str, order))}) if as_json else "\n".join(map(str, order)))
         return 0
-    warn(bench.checked())
-    found = bench.run(context, order)
-    _show_limits(found, as_json) if feed else _show(found, bench.first.spec.metrics, per_rank, plot, as_json)
+    warn(benches.checked())
+    found = benches.run(context, order)
+    _show_limits(found, as_json) if feed else _show(found, benches.metrics, per_rank, plot, as_json)
     if found.cut_short:
         return INTERRUPTED_EXIT_CODE
     return JobFailedError.exit_code if any(run.failed for run in found.runs) else 0
+
+
+def _launcher(context: CliContext, file: Path | None, given: dict[str, Any]) -> str:
+    from gpucluster.job import load
+    from gpucluster.layout import expand
+
+    return load(expand(context.load()), file, given).launcher
 
 
 Given = TypeVar("Given")
@@ -167,6 +194,70 @@ class _Found:
 
 
 @dataclass(frozen=True)
+class _Benches:
+    """The runs of each target."""
+
+    cluster: _Bench | None
+    training: Training | None
+
+    @classmethod
+    def prepare(
+        cls, context: CliContext, file: Path | None, given: dict[str, Any], wanted: list[Setting], seed: int
+    ) -> _Benches:
+        """Raises ConfigError, JobSpecError, UsageError."""
+        from gpucluster.layout import expand
+
+        there = [each for each in wanted if each.target == "sagemaker"]
+        here = [each for each in wanted if each.target != "sagemaker"]
+        cluster = _Bench.prepare(expand(context.load()), file, given, here, seed) if here else None
+        if not there:
+            return cls(cluster, None)
+        from gpucluster.cli.training import benching
+
+        return cls(cluster, benching.Bench.prepare(context, file, given, there, seed))
+
+    @property
+    def metrics(self) -> Collection[str]:
+        return self.cluster.first.spec.metrics if self.cluster else self.training.metrics if self.training else ()
+
+    def doubts(self) -> Iterator[str]:
+        jobs = self.cluster.jobs.values() if self.cluster else ()
+        return (doubt for job in jobs for doubt in job.doubts())
+
+    def checked(self) -> Iterator[str]:
+        """The warnings about every job, before the first one runs. Raises UsageError."""
+        if self.cluster:
+            yield from self.cluster.checked()
+        if self.training:
+            yield from self.training.checked()
+
+    def run(self, context: CliContext, order: list[Setting]) -> _Found:
+        from gpucluster.measure import runs as measured
+
+        def indented(text: str) -> None:
+            tell(f"  {text}")
+
+        runs: list[Run] = []
+        cut_short, real = False, None
+        places = dict[str, measured.Place]()
+        if self.training:
+            places["sagemaker"] = self.training.place(indented)
+        with self.cluster.head(context) if self.cluster else contextlib.nullcontext() as remote:
+            if self.cluster and remote:
+                place = measured.OnCluster(remote, self.cluster.submitter(remote), indented)
+                places |= {"": place, "slurm": place}
+            try:
+                for run in measured.run_all(order, places, tell):
+                    runs.append(run)
+            except KeyboardInterrupt:
+                cut_short = True
+            on_nodes = [run for run in runs if run.setting.target != "sagemaker"]
+            most = max(on_nodes, key=lambda run: len(run.nodes), default=None)
+            real = measured.machines(remote, most.nodes) if remote and most and most.nodes else None
+        return _Found(runs, real, cut_short)
+
+
+@dataclass(frozen=True)
 class _Bench:
     layout: Layout
     file: Path | None
@@ -182,8 +273,6 @@ class _Bench:
         from gpucluster.measure import settings
         from gpucluster.submission import prepare
 
-        if not wanted:
-            raise UsageError("--launchers: no launcher given", "--launchers torchrun,horovodrun")
         loaded = {setting: load(layout, file, settings.flags(given, setting)) for setting in wanted}
         specs = {setting: settings.as_run(spec, setting, seed) for setting, spec in loaded.items()}
         first = prepare.of(layout, specs[wanted[0]], file, given)
@@ -203,24 +292,16 @@ class _Bench:
         for job in self.jobs.values():
             yield from job.checked(uploads=job is self.first)  # all have the same workdir
 
-    def run(self, context: CliContext, order: list[Setting]) -> _Found:
+    @contextlib.contextmanager
+    def head(self, context: CliContext) -> Iterator[Remote]:
+        """With the jobs' local folders on it."""
         from gpucluster.cli.frame.connection import head
-        from gpucluster.measure.runs import machines, run_all
         from gpucluster.submission import uploads
 
-        runs: list[Run] = []
-        cut_short = False
         config = self.layout.config
         with head(context, config) as remote:
             uploads.upload(remote, self.first.inputs, config.name, context.config_path, tell)
-            try:
-                for run in run_all(remote, order, self.submitter(remote), tell):
-                    runs.append(run)
-            except KeyboardInterrupt:
-                cut_short = True
-            most = max(runs, key=lambda run: len(run.nodes), default=None)
-            real = machines(remote, most.nodes) if most and most.nodes else None
-        return _Found(runs, real, cut_short)
+            yield remote
 
     def submitter(self, remote: Remote) -> Callable[[Setting], tuple[str, int]]:
         from gpucluster.submission import prepare

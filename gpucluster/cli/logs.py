@@ -73,15 +73,15 @@ def command(context: CliContext, /, job_id: str | None, follow: bool, boot: bool
 
 def _of_training_job(training: Account, name: str | None, asked: Selection, *, follow: bool, boot: bool) -> None:
     """Raises AwsError, JobFailedError, UsageError."""
-    from gpucluster.cli.training import following as on_sagemaker
+    from gpucluster.cli.frame import training_log
     from gpucluster.sagemaker.following import jobs as training_jobs
 
     if boot:
         raise UsageError("--boot: SageMaker shows no boot logs of its hosts", "`gpucluster why` shows what it does")
     name = name or training_jobs.newest(training)
     if not follow:
-        on_sagemaker.show(training, name, asked)
-    elif job := on_sagemaker.follow(training, name, asked):
+        training_log.show(training, name, asked)
+    elif job := training_log.follow(training, name, asked):
         job.check()
 
 

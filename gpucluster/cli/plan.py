@@ -16,6 +16,7 @@ from gpucluster.layout import expand
 
 if TYPE_CHECKING:
     from gpucluster.cli.changes import Comparison
+    from gpucluster.cli.frame.training_plan import Shown
 
 BOUGHT = {
     "spot": " (spot: at most this)",
@@ -32,8 +33,14 @@ def command(context: CliContext, as_json: bool) -> int:
 
     With AWS credentials it also shows whether the cluster exists, what `up` would change and what each change does,
     which zones offer every instance type, and what AWS would refuse: quotas, images, networks. If `up` would be
-    refused, the exit code is that of `up`.
+    refused, the exit code is that of `up`. For jobs on SageMaker (the section sagemaker, or
+    `-c sagemaker.yaml` alone) it shows the price beside the cluster's, and checks quota, role, bucket and image.
     """
+    from gpucluster.cli.frame import training_plan
+    from gpucluster.sagemaker import found
+
+    if where := found.alone(context.config_path, chosen=context.chosen):
+        return _training(training_plan.read(where), as_json)
     config = context.load()
     layout = expand(config)
     bill, notes = plan.bill(layout), data_limits.notes(layout)
@@ -42,10 +49,14 @@ def command(context: CliContext, as_json: bool) -> int:
         cloud = _cloud(context, config, bill.lines)
     except CloudError as error:
         unreachable = error  # the offline part is shown in any case
+    training = training_plan.read(found.in_cluster(config, context.config_path)) if config.sagemaker else None
     if as_json:
-        click.echo(json.dumps({**_json(config, bill, cloud), "notes": notes}))
+        own = {"sagemaker": training.as_json() if training else None}
+        click.echo(json.dumps({**_json(config, bill, cloud), **own, "notes": notes}))
     else:
         _print(config, bill, cloud)
+        if training:
+            training_plan.show(training)
         click.echo("".join(f"note: {each}\n" for each in notes), err=True, nl=False)
     if unreachable:
         raise unreachable
@@ -53,8 +64,31 @@ def command(context: CliContext, as_json: bool) -> int:
         click.echo("AWS was not called: no credentials; `aws sso login` or `aws configure` sets them", err=True)
     refusal = _refusal(context, config, cloud)
     if refusal is None:
-        return 0
+        return _refused(training)
     click.echo(f"`up` would be refused: {refusal.message}", err=True)
+    return refusal.exit_code
+
+
+def _training(shown: Shown, as_json: bool) -> int:
+    """The plan of a sagemaker.yaml, which needs no cluster."""
+    from gpucluster.cli.frame import training_plan
+
+    if as_json:
+        click.echo(json.dumps(shown.as_json()))
+    else:
+        training_plan.show(shown)
+    if shown.faults is None and not as_json:
+        click.echo("AWS was not called: no credentials; `aws sso login` or `aws configure` sets them", err=True)
+    return _refused(shown)
+
+
+def _refused(shown: Shown | None) -> int:
+    from gpucluster.cli.frame import training_plan
+
+    refusal = training_plan.refusal(shown) if shown else None
+    if refusal is None:
+        return 0
+    click.echo(refusal.message, err=True)
     return refusal.exit_code
 
 

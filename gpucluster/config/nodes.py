@@ -9,6 +9,7 @@ from gpucluster.config.fields import (
     Count,
     Image,
     InstanceTypeName,
+    NodeGroupId,
     PartitionName,
     PlacementGroup,
     ReservationId,
@@ -76,6 +77,7 @@ class HeadNode(Section):
     snapshot_id: SnapshotId | None = None
     termination_protection: bool = False
     scripts: Scripts = ()
+    security_groups: tuple[NodeGroupId, ...] = ()
 
 
 class Partition(Section):
@@ -117,6 +119,7 @@ class Partition(Section):
         Amount | None, Limit("partition-ceiling-above-zero", "https://aws.amazon.com/ec2/pricing/on-demand/", "Budget")
     ] = None
     scripts: Scripts = ()
+    security_groups: tuple[NodeGroupId, ...] = ()
 
 
 class _ServersPartition(Partition):
@@ -135,6 +138,7 @@ class ParameterServers(Section):
     max_nodes: Annotated[Count, Limit("servers-node-count", NODE_RANGE)] = 16
     placement_group: ServersPlacementGroup = "shared"
     scripts: Scripts = ()
+    security_groups: tuple[NodeGroupId, ...] = ()
 
     def partition(self) -> Partition:
         """The section as a Partition. Launchers of parameter servers use no EFA. Refused values stay refused."""

@@ -120,7 +120,11 @@ def table(found: Report) -> list[list[str]]:
     """Rows of text under their headings."""
     speed = f"throughput, {found.unit}" if found.unit else "throughput"
     headings = ["launcher", "variant", "nodes", "ranks", "runs", speed, "speed-up", "efficiency", "data wait"]
-    return [[*headings, *found.metrics], *([*_about(row), *_measured(row)] for row in found.rows)]
+    made = [[*headings, *found.metrics], *([*_about(row), *_measured(row)] for row in found.rows)]
+    if not any(row.setting.target for row in found.rows):
+        return made
+    targets = ["target", *(row.setting.target for row in found.rows)]
+    return [[target, *cells] for target, cells in zip(targets, made, strict=True)]
 
 
 def _about(row: Row) -> list[str]:
@@ -156,6 +160,7 @@ def as_json(found: Report, doubts: Sequence[str]) -> dict[str, Any]:
 
 def _row_json(row: Row) -> dict[str, Any]:
     return {
+        **({"target": row.setting.target} if row.setting.target else {}),
         "launcher": row.setting.launcher,
         "variant": row.setting.variant.name,
         "nodes": row.setting.nodes,

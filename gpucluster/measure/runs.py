@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from gpucluster.following import data_wait, jobs
 from gpucluster.following.patience import Patience
@@ -17,6 +17,7 @@ from gpucluster.measure.settings import Setting
 THROUGHPUT = "throughput"
 """The metric for speed; all others are compared as results of the runs."""
 POLL_S = 0.5
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -63,33 +64,48 @@ class Run:
         return found
 
 
-def run_all(
-    remote: Remote, order: Sequence[Setting], submit: Callable[[Setting], tuple[str, int]], tell: Callable[[str], None]
-) -> Iterator[Run]:
-    """`submit` returns the job's id and number of ranks. If the wait is interrupted, the job is cancelled."""
+class Place(Protocol):
+    """Where runs are jobs."""
+
+    def submit(self, setting: Setting, /) -> tuple[str, int]:
+        """The job's id and its number of ranks."""
+
+    def awaited(self, job_id: str) -> jobs.Ending: ...
+
+    def cancel(self, job_id: str) -> None: ...
+
+
+def run_all(order: Sequence[Setting], places: Mapping[str, Place], tell: Tell) -> Iterator[Run]:
+    """`places`: target -> place. If the wait is interrupted, the job is cancelled."""
     for number, setting in enumerate(order, 1):
-        job_id, ranks = submit(setting)
+        place = places[setting.target]
+        job_id, ranks = place.submit(setting)
         tell(f"{number}/{len(order)} {setting}: job {job_id}")
         try:
-            ending = _awaited(remote, job_id, tell)
+            ending = place.awaited(job_id)
         except KeyboardInterrupt:
-            remote.run(slurm.scancel_argv(job_id))
+            place.cancel(job_id)
             tell(f"\njob {job_id} cancelled; the results so far follow")
             raise
+        if ending.failed:
+            tell(f"  {ending.sentence(job_id)}")
         yield Run(setting, job_id, ending, ranks)
 
 
-def _awaited(remote: Remote, job_id: str, tell: Callable[[str], None]) -> jobs.Ending:
-    def indented(text: str) -> None:
-        tell(f"  {text}")
+class OnCluster:
+    def __init__(self, remote: Remote, submit: Callable[[Setting], tuple[str, int]], tell: Tell) -> None:
+        self.submit = submit
+        self._remote, self._tell = remote, tell
 
-    watch = jobs.Watch(remote, job_id, indented, Patience(job_id, indented))
-    while True:
-        if watch.ended() and (ending := jobs.ending(remote, job_id)):
-            if ending.failed:
-                tell(f"  {ending.sentence(job_id)}")
-            return ending
-        time.sleep(POLL_S)
+    def awaited(self, job_id: str) -> jobs.Ending:
+        watch = jobs.Watch(self._remote, job_id, self._tell, Patience(job_id, self._tell))
+        while True:
+            if watch.ended() and (ending := jobs.ending(self._remote, job_id)):
+                return ending
+            time.sleep(POLL_S)
+
+    def cancel(self, job_id: str) -> None:
+        self._remote.run(slurm.scancel_argv(job_id))
 
 
 def machines(remote: Remote, nodes: Sequence[str]) -> int | None:

@@ -31,6 +31,7 @@ class Variant:
 
 
 PLAIN = Variant("")
+TARGETS = ("slurm", "sagemaker")
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,13 @@ class Setting:
     nodes: int
     part: str = ""
     """With `bench --feed`: what it measures, one of PARTS."""
+    target: str = ""
+    """One of TARGETS; empty if only the cluster is one."""
 
     @property
     def way(self) -> str:
-        """Launcher and variant: what stays the same when the size changes."""
-        return f"{self.launcher} {self.variant.name}".strip()
+        """Target, launcher and variant: what stays the same when the size changes."""
+        return f"{self.target} {self.launcher} {self.variant.name}".strip()
 
     def __str__(self) -> str:
         measured = f", {PARTS[self.part]}" if self.part else ""
@@ -70,10 +73,14 @@ def variant(text: str) -> Variant:
 
 
 def settings(
-    launchers: Sequence[str], variants: Sequence[Variant], nodes: Sequence[int], parts: Sequence[str] = ("",)
+    launchers: Sequence[str],
+    variants: Sequence[Variant],
+    nodes: Sequence[int],
+    parts: Sequence[str] = ("",),
+    targets: Sequence[str] = ("",),
 ) -> list[Setting]:
-    """The plain command goes first; parts change fastest, then sizes."""
-    return [Setting(*each) for each in product(launchers, (PLAIN, *variants), sorted(nodes), parts)]
+    """The plain command goes first; targets change fastest, then parts, then sizes."""
+    return [Setting(*each) for each in product(launchers, (PLAIN, *variants), sorted(nodes), parts, targets)]
 
 
 def flags(given: Mapping[str, Any], setting: Setting) -> dict[str, Any]:

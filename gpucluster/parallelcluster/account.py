@@ -21,7 +21,7 @@ class Fate(NamedTuple):
     path: Path
     how: How
     why: str
-    """Of a key that is not carried over. Empty if a value of cluster.yaml has it, or a line that is a comment."""
+    """Why a key is not carried over. Empty if a value of cluster.yaml has it, or a line that is a comment."""
     value: Any
 
 

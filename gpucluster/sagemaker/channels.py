@@ -117,16 +117,13 @@ def _of(one: _Channel, target: Target) -> Planned:
         return one.refused(f"{OURS} is the channel of the job's own files", "choose another name")
     if one.asked.task and not in_s3(source):
         return Planned()  # `chains` says why it cannot be read
-    if one.asked.is_local:
-        hint = f"aws s3 sync {source} s3://{target.bucket}/{one.name}, and name that"
-        return one.refused(f"a folder of this machine is not uploaded to SageMaker, got {source}", hint)
     if one.listed and not one.listed.keys:
         return one.refused(f"there are no objects under {one.uri}", "check the address and the bucket's region")
     if one.asked.unpack != "none":
         return one.refused("SageMaker unpacks no archives", "let the program read them", "unpack")
     if not in_s3(source):
         return _mounted(one, target)
-    if "//" in source.removeprefix("s3://"):
+    if source.count("//") > 1:  # the first is of s3://
         return one.refused(f"SageMaker cannot read keys with //, got {source}", "rename the objects")
     if one.asked.mode == "mount":
         return one.refused("mount needs a path on a file system", "use copy or stream", "mode")

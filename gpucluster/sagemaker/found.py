@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,11 +48,23 @@ def in_cluster(config: ClusterConfig, path: Path) -> Found:
     return Found(Target.model_validate(values), path, local_cloud.read(path, config.name), in_cluster_file=True)
 
 
+def alone(path: Path, *, chosen: bool) -> Found | None:
+    """That of a sagemaker.yaml which -c names, or which is here without a cluster file. Raises ConfigError."""
+    own = path if chosen else Path(FILE)
+    if not chosen and path.exists() or not own.exists():
+        return None
+    return Found(target.load(own), own) if not chosen or "role_arn" in _keys(own) else None
+
+
 def _is_cluster(path: Path) -> bool:
+    return "partitions" in _keys(path)
+
+
+def _keys(path: Path) -> Collection[str]:
     from gpucluster.config.parse import parse
 
     try:
         data = parse(path.read_text(encoding="utf-8"), str(path)).data
     except (OSError, UnicodeDecodeError, ConfigError):
-        return False
-    return isinstance(data, dict) and "partitions" in data
+        return ()
+    return data.keys() if isinstance(data, dict) else ()

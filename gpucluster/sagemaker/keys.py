@@ -13,19 +13,9 @@ from gpucluster.job.spec import JobSpec
 
 CARRIED = frozenset(
     (
-        *(
-            "name",
-            "project",
-            "target",
-            "nodes",
-            "gpus_per_node",
-            "ntasks_per_node",
-            "launcher",
-            "framework",
-            "command",
-            "time",
-        ),
-        *("env", "workdir", "container_image", "channels", "metrics", "state", "efa", "outputs", "after"),
+        *("name", "project", "target", "nodes", "gpus_per_node", "ntasks_per_node", "launcher", "framework"),
+        *("command", "time", "env", "workdir", "container_image", "channels", "metrics", "state", "efa"),
+        *("outputs", "after", "requirements"),
     )
 )
 """`request`, `channels` and `chains` read these, and check their values."""
@@ -38,7 +28,6 @@ REFUSED = {
     "min_nodes": "a training job fails when one of its hosts does: remove it",
     "secrets": "DescribeTrainingJob shows the environment to others: let the program read Secrets Manager",
     "python": "the image has its own: remove it",
-    "requirements": _IMAGE,
     "setup": _IMAGE,
     "servers": "use a launcher without parameter servers",
     "container_mounts": "use channels",

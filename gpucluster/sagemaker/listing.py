@@ -32,3 +32,10 @@ def read(s3: Any, uri: str, *, all_of_them: bool) -> Listed:
         if page.get("IsTruncated") and len(keys) >= ENOUGH and not all_of_them:
             return Listed(tuple(keys), size, complete=False)
     return Listed(tuple(keys), size)
+
+
+def sizes(s3: Any, uri: str) -> dict[str, int]:
+    """The objects below an address, with their bytes."""
+    place = S3Uri.of(uri)
+    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=place.bucket, Prefix=place.folder)
+    return {each["Key"][len(place.folder) :]: each["Size"] for page in pages for each in page.get("Contents", ())}

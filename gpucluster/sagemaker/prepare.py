@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 
 from gpucluster.addresses import in_s3
 from gpucluster.config.document import Document, Finding
-from gpucluster.errors import GpuClusterError
+from gpucluster.errors import GpuClusterError, UsageError
 from gpucluster.job import JobSpec, program, sameness, task
 from gpucluster.job.checks import default_name
 from gpucluster.job.load import fitted, read
 from gpucluster.launchers import LAUNCHERS
-from gpucluster.sagemaker import channels, keys, request
+from gpucluster.sagemaker import channels, keys, local_folders, request
 from gpucluster.sagemaker.chains import Followed, Newest, follow
 from gpucluster.sagemaker.listing import Listed
 from gpucluster.sagemaker.target import Target
+from gpucluster.submission import inputs, requirements, snapshot
 from gpucluster.submission import prepare as submission
-from gpucluster.submission import snapshot
 from gpucluster.submission.task import code_key
 
 DEFAULT_FRAMEWORK = "torch"
@@ -34,6 +34,10 @@ class Prepared(NamedTuple):
     """What its submitter should know."""
     workdir: Path | None
     """The folder that is uploaded."""
+    inputs: tuple[inputs.Input, ...]
+    """Local folders that channels name."""
+    requirements: str
+    """For pip on each host; empty: none."""
     key: str
     """For a run of a task: two runs with the same key are equal. Empty: no run of a task."""
 
@@ -50,28 +54,37 @@ class Prepared(NamedTuple):
 
 
 def prepare(
-    target: Target, file: Path | None, flags: Mapping[str, Any], started: str, listing: List, newest: Newest
+    target: Target,
+    file: Path | None,
+    flags: Mapping[str, Any],
+    started: str,
+    listing: List,
+    newest: Newest,
+    adapt: Callable[[JobSpec], JobSpec] = lambda spec: spec,
 ) -> Prepared:
-    """`flags`: keys of job.yaml that override those of `file`. Raises JobSpecError with every problem, UsageError."""
+    """`flags`: keys of job.yaml that override those of `file`. `adapt`: a last change of the completed spec. Raises
+    JobSpecError with every problem, UsageError."""
     made: list[Prepared] = []
 
     def fit(spec: JobSpec, base: Path) -> tuple[JobSpec, list[Finding]]:
-        followed = follow(complete(spec, base), target, newest)
+        moved, local = _localized(adapt(complete(spec, base)), file, flags, target)
+        followed = follow(moved, target, newest)
         completed = followed.spec
         found = [*keys.check(completed), *request.check(completed, target), *program.check(completed)]
         found += followed.findings
-        listed = _listed(completed, target, listing)
+        listed = _listed(completed, target, listing, local)
         size = channels.Size(spec.nodes, request.ranks_per_node(completed, target))
         name = request.job_name(completed, started)
         planned = channels.plan(completed, target, listed, size, request.place(target, name))
         found += planned.findings
         if not found:
             workdir = program.workdir(completed, file)
-            key = _key(followed, target, workdir) if task.Task.of(completed) else ""
+            packages = _packages(completed, base, workdir)
+            key = _key(followed, target, workdir, packages) if task.Task.of(completed) else ""
             asked = request.build(completed, target, name, planned, key)
             found += request.refusals(asked)
             notes = tuple(_notes(completed, target, listed))
-            made.append(Prepared(completed, asked, planned, notes, workdir, key))
+            made.append(Prepared(completed, asked, planned, notes, workdir, local, packages, key))
         return completed, found
 
     document = read(file) if file else Document("the command line")
@@ -90,16 +103,37 @@ def complete(spec: JobSpec, base: Path) -> JobSpec:
     return spec.model_copy(update=completed)
 
 
-def _key(followed: Followed, target: Target, workdir: Path | None) -> str:
-    code = code_key(workdir) if workdir else ""
-    return sameness.key(followed.spec, {"code": code, "runs": followed.runs, "image": target.image or ""})
+def _localized(
+    spec: JobSpec, file: Path | None, flags: Mapping[str, Any], target: Target
+) -> tuple[JobSpec, tuple[inputs.Input, ...]]:
+    """A local folder is relative to the current directory in a flag, and to job.yaml in the file. Raises UsageError."""
+    there, typed = file.parent if file else Path(), flags.get("channels") or ()
+    bases = {name: Path() if name in typed else there for name in spec.channels}
+    return inputs.localized(spec, bases, lambda _: local_folders.place(target))
 
 
-def _listed(spec: JobSpec, target: Target, listing: List) -> dict[str, Listed | str]:
+def _packages(spec: JobSpec, base: Path, workdir: Path | None) -> str:
+    """Raises UsageError."""
+    asked = requirements.lines(spec.requirements, base)
+    for line in asked:
+        if line.path and not (workdir and not line.path.startswith("/") and (workdir / line.path).exists()):
+            what = f"{line.place}: no file {line.path} in the workdir {workdir}, and SageMaker gets no other files"
+            raise UsageError(what, "give its path relative to the workdir")
+    return "".join(f"{line.text}\n" for line in asked)
+
+
+def _key(followed: Followed, target: Target, workdir: Path | None, packages: str) -> str:
+    more = {"code": code_key(workdir) if workdir else "", "packages": packages}
+    return sameness.key(followed.spec, {**more, "runs": followed.runs, "image": target.image or ""})
+
+
+def _listed(spec: JobSpec, target: Target, listing: List, local: tuple[inputs.Input, ...]) -> dict[str, Listed | str]:
     """The objects of each channel in S3, or why they could not be listed."""
-    found = dict[str, Listed | str]()
+    found, coming = dict[str, Listed | str](), {each.target: local_folders.listed(each) for each in local}
     for name, channel in spec.channels.items():
-        if not in_s3(channel.source):
+        if channel.source in coming:
+            found[name] = coming[channel.source]
+        if not in_s3(channel.source) or channel.source in coming:
             continue
         choice = target.channels.get(name)
         try:
@@ -112,6 +146,8 @@ def _listed(spec: JobSpec, target: Target, listing: List) -> dict[str, Listed | 
 def _notes(spec: JobSpec, target: Target, listed: Mapping[str, Listed | str]) -> Iterator[str]:
     yield from keys.notes(spec)
     yield from program.warnings(spec)
+    if spec.requirements:
+        yield "requirements: pip installs them on each host at each start, which needs the package index then"
     if not spec.time:
         yield "no time: SageMaker stops the job after 1 day; time may be up to 28 days"
     if target.spot and not spec.project:

@@ -28,7 +28,7 @@ SMDDP_TYPES = ("ml.p3.16xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge", "ml.p4de
 """The instance types of SMDDP: the list in sagemaker-python-sdk's fw_utils.py."""
 STARTED_AT = "%Y%m%d-%H%M%S"
 """A training job's name is taken for ever: the time makes each another one."""
-_NAME_LEFT = 63 - len("-20260101-000000")
+NAME_LEFT = 63 - len("-20260101-000000")
 """TrainingJobName has at most 63 characters: botocore's model."""
 ARCHIVE = f"{OURS}.tar.gz"
 CHECKPOINTS = "/opt/ml/checkpoints"
@@ -80,9 +80,9 @@ def outputs(state: str) -> str:
 def check(spec: JobSpec, target: Target) -> Iterator[Finding]:
     """`spec` is completed. What the model of the request does not know."""
     kind = target.hardware
-    if len(spec.name or "") > _NAME_LEFT:
+    if len(spec.name or "") > NAME_LEFT:
         has = f"a training job's name has at most 63 characters, 16 of them for the time, got {len(spec.name or '')}"
-        yield Finding(("name",), has, f"choose one of at most {_NAME_LEFT}")
+        yield Finding(("name",), has, f"choose one of at most {NAME_LEFT}")
     if spec.launcher not in LAUNCHERS:
         yield Finding(("launcher",), f"{spec.launcher} does not run on SageMaker", f"use one of {', '.join(LAUNCHERS)}")
     if spec.launcher == "smddp" and target.instance_type not in SMDDP_TYPES:

@@ -11,7 +11,7 @@ from gpucluster.addresses import S3Uri
 from gpucluster.errors import AwsError
 from gpucluster.job import library
 from gpucluster.job.task import Task
-from gpucluster.sagemaker import request, tasks
+from gpucluster.sagemaker import local_folders, request, tasks
 from gpucluster.sagemaker.channels import OURS
 from gpucluster.sagemaker.connection import Connection
 from gpucluster.sagemaker.prepare import Prepared
@@ -20,6 +20,8 @@ from gpucluster.sagemaker.target import Target
 from gpucluster.submission.snapshot import File, archive
 
 Tell = Callable[[str], None]
+REQUIREMENTS = "requirements.txt"
+"""gpucluster_job/sagemaker/packages.py finds it beside `lib`."""
 BATCH = 1000
 """The most keys of one DeleteObjects: botocore's documentation."""
 
@@ -33,7 +35,8 @@ class Submitted(NamedTuple):
 
 def packed(job: Prepared) -> bytes:
     """gpucluster.tar.gz of docs/design.md. Raises UsageError if the working directory is too large."""
-    return archive(OURS, {name: File(text) for name, text in library.files().items()}, job.workdir)
+    texts = {**library.files(), **({REQUIREMENTS: job.requirements} if job.requirements else {})}
+    return archive(OURS, {name: File(text) for name, text in texts.items()}, job.workdir)
 
 
 def submit(connection: Connection, target: Target, job: Prepared, *, force: bool, clean: bool, tell: Tell) -> Submitted:
@@ -52,6 +55,8 @@ def submit(connection: Connection, target: Target, job: Prepared, *, force: bool
     objects = {f"{place}/input/{request.ARCHIVE}": body}
     objects |= {uri: json.dumps(names).encode() for uri, names in job.planned.manifests.items()}
     with explained():
+        for found in job.inputs:
+            local_folders.upload(s3, target, found, tell)
         for uri, content in objects.items():
             _put(s3, target, uri, content)
     try:

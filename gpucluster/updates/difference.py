@@ -28,6 +28,12 @@ NAMED_BY = {
 UNORDERED = frozenset(
     {
         "network.ssh_from",
+        "head_node.security_groups",
+        "partitions[].security_groups",
+        "parameter_servers.security_groups",
+        "security.policies.head",
+        "security.policies.nodes",
+        "security.policies.jobs",
         "software.frameworks",
         "silence",
         "storage[].data_repositories[].import",

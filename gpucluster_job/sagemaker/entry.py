@@ -16,7 +16,18 @@ from typing import Any
 
 from gpucluster_job.log import LauncherOutput, say
 from gpucluster_job.runner import Runner, Stopped
-from gpucluster_job.sagemaker import checkpoints, ending, inputs, launchers, names, ours, place, ssh, variables
+from gpucluster_job.sagemaker import (
+    checkpoints,
+    ending,
+    inputs,
+    launchers,
+    names,
+    ours,
+    packages,
+    place,
+    ssh,
+    variables,
+)
 from gpucluster_job.sagemaker.limits import RANKS_S
 from gpucluster_job.sagemaker.meeting import FirstHost, OtherHost
 from gpucluster_job.settings import GaveUp, plural
@@ -119,6 +130,7 @@ class Entry:
             Path(host.base, folder).mkdir(parents=True, exist_ok=True)
         ranks = plural(self._ranks, "rank")
         say(f"[sagemaker] {host.name}, host {host.number + 1} of {len(host.hosts)}: {ranks}, {self._launcher}")
+        packages.install(self._runner)
         if len(host.hosts) == 1:
             return self._launch()
         names.wait_for(host.hosts, self._runner.check)

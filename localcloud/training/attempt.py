@@ -209,8 +209,11 @@ class Attempt:
         wanted = [("model", "model"), ("output/data", "output")] if model else [("output/data", "output")]
         for inside, name in wanted:
             folders = [host.place.ml / inside for host in self.hosts if (host.place.ml / inside).is_dir()]
-            if name == "model" or store.files(folders):
-                self._kept.archive(folders, f"{self._job.output}/{name}.tar.gz")
+            if self._job.packs:
+                if name == "model" or store.files(folders):
+                    self._kept.archive(folders, f"{self._job.output}/{name}.tar.gz")
+            else:
+                self._kept.spread(folders, f"{self._job.output}/{name}")
 
     def discard(self) -> None:
         for pipe in self._pipes:

@@ -66,6 +66,10 @@ class Job:
         return f"{str(self.request['OutputDataConfig']['S3OutputPath']).rstrip('/')}/{self.name}/output"
 
     @property
+    def packs(self) -> bool:
+        return str(self.request["OutputDataConfig"].get("CompressionType")) != "NONE"
+
+    @property
     def finished(self) -> bool:
         return self.status in FINISHED
 
@@ -120,7 +124,7 @@ def described(job: Job) -> Record:
         "CreationTime": job.created,
         "LastModifiedTime": job.changed,
         "SecondaryStatusTransitions": job.transitions,
-        "ModelArtifacts": {"S3ModelArtifacts": f"{job.output}/model.tar.gz"},
+        "ModelArtifacts": {"S3ModelArtifacts": f"{job.output}/model{'.tar.gz' if job.packs else '/'}"},
         "ProfilingStatus": "Disabled",
     }
     if job.reason:

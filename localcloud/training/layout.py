@@ -41,7 +41,7 @@ class Place:
 
 
 def local_path(request: Mapping[str, Any], member: str, usual: str) -> str:
-    """Of CheckpointConfig or TensorBoardOutputConfig; "" if the request has none."""
+    """The folder that CheckpointConfig or TensorBoardOutputConfig names; "" if the request has none."""
     given = request.get(member)
     return str(PurePosixPath(given.get("LocalPath") or usual)) if given else ""
 

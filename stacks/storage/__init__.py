@@ -45,6 +45,10 @@ def _construct(storage: Mount) -> Callable[..., Construct] | None:
             from stacks.storage.fsx import FsxLustre
 
             return FsxLustre
+        case "ebs":
+            from stacks.storage.ebs import Ebs
+
+            return Ebs
         case "efs":
             from stacks.storage.efs import Efs
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import aws_cdk as cdk
@@ -16,7 +17,7 @@ from stacks.arns import arn
 
 HOME_TAG = "gpucluster:home"
 SNAPSHOT_TIME_UTC = "03:00"
-_AT_END = {
+AT_END: Mapping[str, cdk.CfnDeletionPolicy] = {
     "delete": cdk.CfnDeletionPolicy.DELETE,
     "snapshot": cdk.CfnDeletionPolicy.SNAPSHOT,
     "retain": deletion.STAYS,
@@ -55,7 +56,7 @@ class HomeVolume(Construct):
             snapshot_id=snapshot_id,
         )
         resource = self._resource()
-        deletion.set_policy(resource, _AT_END[on_delete])
+        deletion.set_policy(resource, AT_END[on_delete])
         # A replacement would be empty, so the old volume is retained.
         resource.cfn_options.update_replace_policy = cdk.CfnDeletionPolicy.RETAIN
         tags = cdk.Tags.of(self.volume)
@@ -79,7 +80,9 @@ class HomeVolume(Construct):
         roles.allow(role, ["ec2:DescribeVolumes"], ["*"])  # AWS has no scope for it
         heads = arn(self, "ec2", "instance/*")
         ours = {"aws:ResourceTag/gpucluster:cluster": self._cluster, "aws:ResourceTag/gpucluster:role": "head"}
-        roles.allow(role, ["ec2:AttachVolume", "ec2:DetachVolume"], [self.arn])
+        # By its tag, which the volumes in `storage` have too: the head node detaches one that the file no longer names.
+        volumes = {"StringEquals": {"aws:ResourceTag/gpucluster:cluster": self._cluster}}
+        roles.allow(role, ["ec2:AttachVolume", "ec2:DetachVolume"], [arn(self, "ec2", "volume/*")], volumes)
         roles.allow(
             role, ["ec2:AttachVolume", "ec2:DetachVolume", "ec2:StopInstances"], [heads], {"StringEquals": ours}
         )

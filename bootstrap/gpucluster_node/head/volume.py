@@ -47,7 +47,13 @@ class NotOurs(Exception):
 
 
 def next_move(
-    attachment: Mapping[str, Any] | None, other: heads.Head | None, me: heads.Head, *, wanted: bool, stuck: bool = False
+    attachment: Mapping[str, Any] | None,
+    other: heads.Head | None,
+    me: heads.Head,
+    *,
+    wanted: bool,
+    stuck: bool = False,
+    volume: str = "the data volume",
 ) -> Move:
     """attachment: from DescribeVolumes. other: the instance that it names; without an attachment, another head node of
     this cluster. wanted: whether this one is the stack's. stuck: the other one does not stop. Raises NotOurs."""
@@ -59,7 +65,7 @@ def next_move(
     if not (wanted and me.cluster and other.belongs_to(me.cluster)):
         if is_leaving:
             return "wait"
-        what = "has the data volume" if attachment else "is a head node of this cluster"
+        what = f"has {volume}" if attachment else "is a head node of this cluster"
         raise NotOurs(f"{other.instance_id} {what}, and this machine must not take the volume")
     if other.state == "stopped" and not is_leaving:
         return "detach" if attachment else "attach"
@@ -67,12 +73,12 @@ def next_move(
     return moves.get(other.state, "wait")
 
 
-def attach(cluster: fleet.Fleet, device: Path) -> None:
+def attach(cluster: fleet.Fleet, device: Path, takeover: Takeover | None = None) -> None:
     """A volume is attached to one machine only. So a machine that has the device restarts without AWS's API. Raises
     NotOurs, TimeoutError."""
     if device.exists():
         return
-    takeover, deadline, why = Takeover(cluster), time.monotonic() + TIMEOUT_S, ""
+    takeover, deadline, why = takeover or Takeover(cluster), time.monotonic() + TIMEOUT_S, ""
     while time.monotonic() < deadline:
         try:
             if takeover.step() == "done":
@@ -83,7 +89,7 @@ def attach(cluster: fleet.Fleet, device: Path) -> None:
             why = f": {error}"
             log.warning("%s", error)
         time.sleep(INTERVAL_S)
-    raise TimeoutError(f"the data volume could not be attached within {TIMEOUT_S} s{why}")
+    raise TimeoutError(f"{takeover.volume} could not be attached within {TIMEOUT_S} s{why}")
 
 
 def _may_end_soon(error: Exception) -> bool:
@@ -96,6 +102,10 @@ class Takeover:
     """The steps until this machine has the volume."""
 
     cluster: fleet.Fleet
+    parameter: str = "head"
+    """The SSM parameter that has the volume's id."""
+    volume: str = "the data volume"
+    """For messages."""
     last: Move | None = None
     stopping: dict[str, float] = field(default_factory=dict)
     """Instance -> when it was first seen stopping."""
@@ -105,15 +115,16 @@ class Takeover:
     def step(self) -> Move:
         """Checks the volume, takes one action, and returns its name."""
         ec2, ssm = client("ec2"), client("ssm")
-        head, me = fleet.parameter(ssm, self.cluster, "head"), heads.find(ec2, imds.instance_id())
+        head, me = fleet.parameter(ssm, self.cluster, self.parameter), heads.find(ec2, imds.instance_id())
         attachment = _attachment(ec2, head["volume_id"])
         other = self._other(ec2, attachment, me)
         wanted = other is not None and heads.is_wanted(me, ssm, self.cluster)
         stuck = other is not None and self._is_stuck(other)
-        move = next_move(attachment, other, me, wanted=wanted, stuck=stuck)
+        move = next_move(attachment, other, me, wanted=wanted, stuck=stuck, volume=self.volume)
         self._tell(move, head["volume_id"], other if other and move != "attach" else me)
         if move == "attach":
-            ec2.attach_volume(VolumeId=head["volume_id"], InstanceId=me.instance_id, Device=head["device"])
+            device = head.get("device") or free_device(ec2, me.instance_id)
+            ec2.attach_volume(VolumeId=head["volume_id"], InstanceId=me.instance_id, Device=device)
         elif other:
             self._send_away(ec2, move, head["volume_id"], other.instance_id)
         self.last = move
@@ -144,6 +155,19 @@ class Takeover:
     def _tell(self, move: Move, volume_id: str, head: heads.Head) -> None:
         if move != self.last and move not in ("done", "wait"):
             log.info("%s: %s, %s is %s", volume_id, move, head.instance_id, head.state)
+
+
+def free_device(ec2: Any, instance_id: str) -> str:
+    """One of the names that EC2's guide recommends, after that of the data volume, /dev/sdf. Raises NotOurs."""
+    of_me = [{"Name": "attachment.instance-id", "Values": [instance_id]}]
+    attached = (each for volume in ec2.describe_volumes(Filters=of_me)["Volumes"] for each in volume["Attachments"])
+    taken = {each["Device"] for each in attached}
+    free = [name for name in (f"/dev/sd{letter}" for letter in "ghijklmnop") if name not in taken]
+    if not free:
+        raise NotOurs(
+            f"{instance_id} has no device name left from /dev/sdg to /dev/sdp: detach a volume that is no longer used"
+        )
+    return free[0]
 
 
 def _attachment(ec2: Any, volume_id: str) -> Mapping[str, Any] | None:

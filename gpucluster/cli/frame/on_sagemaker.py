@@ -50,14 +50,12 @@ def run(context: CliContext, file: Path | None, flags: Mapping[str, Any], asked:
     if asked.of_slurm:
         raise UsageError(f"--{asked.of_slurm[0]} does not work on SageMaker", "leave it out")
     if file and is_pipeline(file):
-        raise UsageError(
-            f"{file}: describes several jobs, and SageMaker runs one at a time", "name the file of one job"
-        )
+        raise UsageError(f"{file}: several jobs, and only one at a time goes to SageMaker", "name the file of one job")
     where = found.find(context.config_path, chosen=context.chosen)
     target = with_type(where.target, asked.instance_type) if asked.instance_type else where.target
     now = datetime.now(UTC).strftime(request.STARTED_AT)
     connection = where.connect()
-    job = prepare(target, file, flags, now, _listing(connection), _newest(connection))
+    job = prepare(target, file, flags, now, listing_of(connection), newest_of(connection))
     if asked.dry_run:
         return _show(job)
     return _submit(connection, target, job, asked)
@@ -69,6 +67,8 @@ def _show(job: Prepared) -> int:
     warn(job.notes)
     for line in job.planned.reads:
         click.echo(line, err=True)
+    for folder in job.inputs:
+        click.echo(f"local folder that the job needs in {folder.target}: {folder.summary}", err=True)
     for address in job.planned.manifests:
         click.echo(f"manifest that the job needs: {address}", err=True)
     click.echo(json.dumps(job.request, indent=2))
@@ -78,8 +78,8 @@ def _show(job: Prepared) -> int:
 def _submit(connection: Connection, target: Target, job: Prepared, asked: Asked) -> int:
     import json
 
+    from gpucluster.cli.frame import training_log
     from gpucluster.cli.frame.following import tell
-    from gpucluster.cli.training import following
     from gpucluster.sagemaker import request, submission
     from gpucluster.sagemaker.following.account import Account
 
@@ -99,11 +99,13 @@ def _submit(connection: Connection, target: Target, job: Prepared, asked: Asked)
     link = submission.console(target.region, done.job)
     tell(link)
     account = Account(target, connection.client)
-    following.finish(account, done.job, line | {"console": link}, to_end=asked.follow)
+    training_log.finish(account, done.job, line | {"console": link}, to_end=asked.follow)
     return 0
 
 
-def _listing(connection: Connection) -> Any:
+def listing_of(connection: Connection) -> Any:
+    """For `prepare`."""
+
     def read(uri: str, everything: bool) -> Any:
         from gpucluster.cluster.aws import aws_errors
         from gpucluster.sagemaker import listing
@@ -114,7 +116,9 @@ def _listing(connection: Connection) -> Any:
     return read
 
 
-def _newest(connection: Connection) -> Any:
+def newest_of(connection: Connection) -> Any:
+    """For `prepare`."""
+
     def find(project: str, name: str) -> Any:
         from gpucluster.sagemaker import refused, tasks
 

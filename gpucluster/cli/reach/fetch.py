@@ -11,7 +11,7 @@ from gpucluster.cli.frame import connection, target
 from gpucluster.cli.frame.connection import head
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.following import tell
-from gpucluster.errors import UsageError
+from gpucluster.cli.reach.claimed import claim
 from gpucluster.following import jobs
 
 PARTS = {
@@ -41,39 +41,8 @@ Examples:
 """
 
 
-_SOURCE = "# from: "
 UPDATE = "--update"
 """A file that is newer here was changed here: rsync keeps it."""
-
-
-def claim(folder: Path, source: str) -> None:
-    """Makes the folder and marks it, so that `submit` does not upload it and no other files get into it. Raises
-    UsageError for a folder with other files than those of `source`, a path on the cluster."""
-    from gpucluster.submission.snapshot import FETCHED
-
-    mark = folder / ".gitignore"
-    try:
-        if folder.is_dir() and any(folder.iterdir()):
-            _refuse_others(folder, mark, source)
-        else:
-            folder.mkdir(parents=True, exist_ok=True)
-            mark.write_text(f"{FETCHED}{_SOURCE}{source}\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{folder}: cannot be written: {error.strerror}", _ANOTHER) from None
-
-
-_ANOTHER = "name a new folder with --to: fetch makes it"
-
-
-def _refuse_others(folder: Path, mark: Path, source: str) -> None:
-    from gpucluster.submission.snapshot import is_fetched
-
-    if not is_fetched(folder):
-        raise UsageError(f"{folder}: has files that fetch did not bring, and would be overwritten", _ANOTHER)
-    lines = mark.read_text(encoding="utf-8").splitlines()
-    sources = [line.removeprefix(_SOURCE) for line in lines if line.startswith(_SOURCE)]
-    if sources and sources != [source]:
-        raise UsageError(f"{folder}: has the files of {sources[0]}, and not of {source}", _ANOTHER)
 
 
 @click.command(epilog=EXAMPLES)
@@ -105,9 +74,9 @@ def command(context: CliContext, job_id: str, part: str, folder: Path | None) ->
     The last line on stdout is the folder.
     """
     if training := target.sagemaker(context, job_id):
-        from gpucluster.cli.training import fetching
+        from gpucluster.cli.reach import fetch_training
 
-        return fetching.fetch(training, job_id, part, folder)
+        return fetch_training.fetch(training, job_id, part, folder)
     from gpucluster.head import copying
     from gpucluster.head.arrays import array_of
 

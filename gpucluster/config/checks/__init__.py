@@ -51,7 +51,16 @@ OFFLINE = (
 )
 """The modules of this folder with offline validators."""
 
-STORAGE = ("beegfs.checks", "beegfs.jobs", "existing.checks", "fsx.checks", "fsx.lifetime", "fsx.links", "fsx.sizes")
+STORAGE = (
+    "beegfs.checks",
+    "beegfs.jobs",
+    "ebs.checks",
+    "existing.checks",
+    "fsx.checks",
+    "fsx.lifetime",
+    "fsx.links",
+    "fsx.sizes",
+)
 """The modules with offline validators in gpucluster/config/storage."""
 
 ONLINE: tuple[str, ...] = (
@@ -69,6 +78,7 @@ ONLINE: tuple[str, ...] = (
     "online.reservations",
     "online.routes",
     "online.snapshots",
+    "online.volumes",
     "online.zones",
 )
 """The modules whose validators call AWS. They are imported to run them, or for their names (`silence`, docs)."""

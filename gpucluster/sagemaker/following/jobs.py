@@ -14,7 +14,7 @@ from gpucluster.sagemaker.following.account import Account
 from gpucluster.sagemaker.following.training import OURS, Training, clock
 
 SEARCHED = 300
-"""Of our jobs, how many of the newest are searched for those that have not ended."""
+"""How many of our newest jobs are searched for those that have not ended."""
 _PAGE = 100
 """The most that ListTrainingJobs answers: botocore's model, MaxResults."""
 _AT_ONCE = 4

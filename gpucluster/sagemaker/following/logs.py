@@ -133,7 +133,7 @@ def follow(
     skipped: deque[str] | None = deque(maxlen=selection.tail) if selection.tail is not None else None
     while True:
         job = patience.ask(lambda: jobs.describe(account, name))
-        doing = _told(job, doing, tell)
+        doing = told(job, doing, tell)
         found = (line for each in patience.ask(streams.new) if choice.has(line := each.labelled()))
         if skipped is None:
             yield from found
@@ -144,10 +144,15 @@ def follow(
         if ending:
             return
         ending = job.ended  # the last lines come late: one more look
-        pause(POLL_S + random.uniform(0, JITTER_S))  # noqa: S311 - not a secret
+        pause(pause_s())
 
 
-def _told(job: Training, before: str, tell: Tell) -> str:
+def pause_s() -> float:
+    """Between two looks at a job."""
+    return POLL_S + random.uniform(0, JITTER_S)
+
+
+def told(job: Training, before: str, tell: Tell) -> str:
     """Tells what the job does when that changes. Returns it."""
     if job.secondary != before and not job.ended:
         tell(f"job {job.name} {job.does}")

@@ -25,7 +25,7 @@ from gpucluster.sagemaker.following.training import Training
 NAMESPACE = "/aws/sagemaker/TrainingJobs"
 _PERIOD_S, _MOST_POINTS = 60, 1000
 _MOST_QUERIES = 500
-"""Of one GetMetricData: botocore's documentation."""
+"""The queries that one GetMetricData takes: botocore's documentation."""
 # Our name of a sample -> CloudWatch's metric, and its value in our unit. CloudWatch's percentages are sums over CPUs
 # and GPUs: docs.aws.amazon.com/sagemaker/latest/dg/monitoring-cloudwatch.html, "Jobs metrics".
 _SAMPLES: dict[str, tuple[str, Callable[[float, InstanceType], float]]] = {

@@ -133,7 +133,7 @@ class Training:
 
     @property
     def billable_s(self) -> int | None:
-        """Of each instance. SageMaker says it when the job has ended."""
+        """The time of each instance. SageMaker says it when the job has ended."""
         found = self.answer.get("BillableTimeInSeconds")
         return None if found is None else int(found)
 

@@ -134,7 +134,7 @@ def jobs() -> Iterator[Jobs]:
         jobs.start("plain", train=sharded, Environment={"TRIES": "0.25"}, **tensorboard)
         jobs.start("failing")
         jobs.start("crashing")
-        jobs.start("stopped")
+        jobs.start("stopped", OutputDataConfig={"S3OutputPath": "s3://jobs/out", "CompressionType": "NONE"})
         jobs.start("pipe", train={"InputMode": "Pipe", "ShuffleConfig": {"Seed": 7}})
         jobs.start(
             "spot", EnableManagedSpotTraining=True, CheckpointConfig={"S3Uri": "s3://jobs/states/spot"},
@@ -185,7 +185,8 @@ def test_a_stopped_job_hears_sigterm_and_keeps_its_model(jobs: Jobs) -> None:
     assert jobs.described("stopped")["TrainingJobStatus"] in ("Stopping", "Stopped")
     ended = jobs.ended("stopped")
     assert statuses(ended) == ["Starting", "Downloading", "Training", "Stopping", "Uploading", "Stopped"]
-    assert jobs.archive("out/stopped/output/model.tar.gz") == {"weights": "half\n"}
+    assert jobs.keys("out/stopped/") == ["out/stopped/output/model/weights"]
+    assert ended["ModelArtifacts"]["S3ModelArtifacts"] == "s3://jobs/out/stopped/output/model/"
     assert "stopping" in jobs.said("stopped")["algo-1"]
 
 

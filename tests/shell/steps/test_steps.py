@@ -579,7 +579,7 @@ needs_home() {{ :; }}
 starts_again() {{ echo "$1 starts again"; }}
 service_up() {{ echo "$*"; }}
 """
-    done = machine.run(f"{stubs}HOME_ON=head-nfs NFS_PORT=296; step_home_export", "home_export")
+    done = machine.run(f"{stubs}HOME_ON=head-nfs NFS_PORT=296; step_home_export", "nfs_server", "home_export")
     options = "(rw,sync,no_root_squash,no_subtree_check)"
     assert done.stdout.splitlines() == [
         "/etc/exports.d/gpucluster.exports",

@@ -157,3 +157,39 @@ def test_a_pipeline_stays_on_the_cluster(submit, tmp_path):
     (tmp_path / "pipeline.yaml").write_text(f"project: a\njobs:\n  train: {job}\n")
     _, _, err = submit("submit", "pipeline.yaml", "--dry-run", place=[])
     assert "a job of this cluster cannot run on sagemaker" in err
+
+
+NO_KEYS = {
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+    "AWS_CONFIG_FILE": "/dev/null",
+}
+
+
+@pytest.fixture
+def plan(submit, tmp_path, monkeypatch, capsys):
+    """Without credentials."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in NO_KEYS.items():
+        monkeypatch.setenv(name, value)
+
+    def call(*words):
+        code = main(["plan", *words])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def test_the_price_beside_that_of_a_cluster(plan, tmp_path):
+    price = "$7.09 an hour for each ml.g5.12xlarge, only while a job runs, $5.67 as a node of a cluster"
+    unasked = "AWS was not called: no credentials; `aws sso login` or `aws configure` sets them\n"
+    assert plan() == (0, f"jobs on SageMaker, in us-west-2: {price}\n", unasked)
+    (tmp_path / "cluster.yaml").write_text(CLUSTER + SECTION)
+    code, out, _ = plan()
+    assert code == 0
+    assert "total" in out and out.splitlines()[-1].startswith("jobs on SageMaker, in eu-west-1: $")
+    code, out, _ = plan("--json")
+    assert json.loads(out)["sagemaker"]["instance_type"] == "ml.g5.12xlarge"
+    assert json.loads(plan("-c", "sagemaker.yaml", "--json")[1])["faults"] is None

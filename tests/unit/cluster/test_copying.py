@@ -14,7 +14,7 @@ from plain_ssh import lead
 from ssh_head import Head, new_key, running_head
 
 from gpucluster.cli import main
-from gpucluster.cli.reach import fetch
+from gpucluster.cli.reach import claimed, fetch
 from gpucluster.cli.seeing import tensorboard
 from gpucluster.errors import GpuClusterError, RemoteError, UsageError
 from gpucluster.following.event_files import Run
@@ -188,7 +188,7 @@ def test_fetching_again_keeps_what_was_changed_here(alias: Alias, tmp_path: Path
         (job / name).write_text("of the cluster")
         os.utime(job / name, (1_700_000_000, 1_700_000_000))
     for _ in range(2):
-        fetch.claim(here, str(job))
+        claimed.claim(here, str(job))
         sync(alias, f":{job}/", str(here), fetch.UPDATE, *fetch.PARTS["all"])
         (here / "code" / "train.py").write_text("edited")
         (job / "log.txt").write_text("more of the cluster")
@@ -203,7 +203,7 @@ def test_fetch_refuses_a_folder_with_other_files(tmp_path: Path, name: str) -> N
     own.mkdir() if name.endswith("/") else own.write_text("mine\n")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(UsageError, match="own: has files that fetch did not bring, and would be") as raised:
-        fetch.claim(tmp_path / "own", "/home/ubuntu/jobs/a")
+        claimed.claim(tmp_path / "own", "/home/ubuntu/jobs/a")
     assert raised.value.hint == "name a new folder with --to: fetch makes it"
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -212,17 +212,17 @@ def test_a_fetched_folder_is_of_one_job(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for folder in (tmp_path / "deep" / "new", tmp_path / "empty"):
         for _ in range(2):
-            fetch.claim(folder, "/home/ubuntu/jobs/a")
+            claimed.claim(folder, "/home/ubuntu/jobs/a")
             (folder / "log.txt").write_text("of a")
         with pytest.raises(UsageError, match="has the files of /home/ubuntu/jobs/a, and not of /home/ubuntu/jobs/b"):
-            fetch.claim(folder, "/home/ubuntu/jobs/b")
+            claimed.claim(folder, "/home/ubuntu/jobs/b")
     with pytest.raises(UsageError, match=r"log.txt: cannot be written: File exists"):
-        fetch.claim(tmp_path / "empty" / "log.txt", "/home/ubuntu/jobs/a")
+        claimed.claim(tmp_path / "empty" / "log.txt", "/home/ubuntu/jobs/a")
 
 
 def test_a_folder_that_an_earlier_version_fetched_is_accepted(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("# `gpucluster fetch` made this folder: `gpucluster submit` …\n*\n")
-    fetch.claim(tmp_path, "/home/ubuntu/jobs/a")
+    claimed.claim(tmp_path, "/home/ubuntu/jobs/a")
 
 
 @with_rsync

@@ -64,6 +64,8 @@ budget: {monthly_usd: 900000, email: a@example.com}
     + TRAINING
 )
 SHARED = SMALL.replace("max_nodes: 4, placement_group: none", "max_nodes: 4") + "parameter_servers: {}\n"
+DISK = "{mount: /disk, type: ebs, gib: 200}"
+DISK_THERE = "{mount: /disk-there, type: ebs, volume_id: vol-0123456789abcdef0}"
 THERE = "{mount: /there, type: fsx-lustre, file_system_id: fs-0123456789abcdef0}"
 EXISTING = (
     SMALL
@@ -72,8 +74,12 @@ network: {{vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}}
 storage:
   - {THERE}
   - {{mount: /there-too, type: efs, file_system_id: fs-0123456789abcdef2}}
+  - {{mount: /zfs, type: fsx-openzfs, volume_id: fsvol-0123456789abcdef0}}
+  - {DISK}
+  - {DISK_THERE}
 """
 )
+EXISTING += "parameter_servers: {max_nodes: 4, placement_group: none}\n"
 BASES = {"existing": EXISTING, "small": SMALL, "full": FULL, "shared": SHARED}
 
 HEAD = "AWS::EC2::Instance"
@@ -204,6 +210,15 @@ ROWS: dict[str, Row] = {
     "head_node.termination_protection": in_small(
         "volume_gib: 100", "volume_gib: 100, termination_protection: true", IN_PLACE, "false -> true"
     ),
+    "head_node.security_groups": in_existing(
+        "volume_gib: 100", "volume_gib: 100, security_groups: [sg-01234567]", HEAD_REPLACED, "[] -> [sg-01234567]"
+    ),
+    "partitions[].security_groups": in_existing(
+        TRAIN, f"{TRAIN}, security_groups: [sg-01234567]", NEW_NODES, "[] -> [sg-01234567]"
+    ),
+    "parameter_servers.security_groups": in_existing(
+        "parameter_servers: {", "parameter_servers: {security_groups: [sg-01234567], ", NEW_NODES, "[] -> [sg-01234567]"
+    ),
     "head_node.scripts": in_small(
         "volume_gib: 100", f"volume_gib: 100, scripts: [{SCRIPT}]", IN_PLACE, "a head node that replaces this one"
     ),
@@ -273,6 +288,32 @@ ROWS: dict[str, Row] = {
     ),
     "storage[].file_system_id": in_existing(
         "fs-0123456789abcdef0", "fs-0123456789abcdef1", DRAIN, "nodes mount fs-0123456789abcdef1 there"
+    ),
+    "storage[].gib": in_existing("gib: 200", "gib: 300", IN_PLACE, "200 -> 300: the volume and its file system grow"),
+    "storage[].gib less": Row(
+        "existing", "gib: 200", "gib: 50", REFUSED, "200 -> 50: EBS cannot", "ModifyVolume: the size cannot be smaller"
+    ),
+    "storage[].volume_type": in_existing(
+        "gib: 200", "gib: 200, volume_type: gp2", IN_PLACE, "null -> gp2: EBS changes the volume in use"
+    ),
+    "storage[].iops": in_existing("gib: 200", "gib: 200, iops: 4000", IN_PLACE, "null -> 4000"),
+    "storage[].throughput_mibps": in_existing("gib: 200", "gib: 200, throughput_mibps: 250", IN_PLACE, "null -> 250"),
+    "storage[].snapshot_id": Row(
+        "existing", "gib: 200", "gib: 200, snapshot_id: snap-0123456789abcdef0", REFUSED,
+        "EBS would create another volume", "ModifyVolume takes no snapshot",
+    ),
+    "storage[].volume_id": in_existing(
+        "vol-0123456789abcdef0", "vol-0123456789abcdef1", DRAIN, "shares vol-0123456789abcdef1 there; nodes unmount"
+    ),
+    "storage[].volume_id of a new one": in_existing(
+        DISK, DISK.replace("gib: 200", "volume_id: vol-0123456789abcdef1"), DRAIN, "its final snapshot stays"
+    ),
+    "storage[] on a volume": in_existing(f"  - {DISK}\n", "", DRAIN, "nodes unmount it; its final snapshot stays"),
+    "storage[] on a volume that exists": in_existing(
+        f"  - {DISK_THERE}\n", "", DRAIN, "nodes unmount it; vol-0123456789abcdef0 stays"
+    ),
+    "storage[].volume_id of a file system": in_existing(
+        "fsvol-0123456789abcdef0", "fsvol-0123456789abcdef1", DRAIN, "nodes mount fsvol-0123456789abcdef1 there"
     ),
     "storage[].deployment": in_full(
         PLAIN, f"{PLAIN}, deployment: persistent-1", REFUSED, "persistent-2 -> persistent-1"
@@ -421,6 +462,17 @@ ROWS: dict[str, Row] = {
     "sagemaker.volume_gb": in_full("volume_gb: 90", "volume_gb: 80", NOTHING, "90 -> 80"),
     "sagemaker.spot": in_full("spot: true, max_wait: 24h", "spot: false", NOTHING, "true -> false"),
     "sagemaker.max_wait": in_full("max_wait: 24h", "max_wait: 48h", NOTHING, "1-00:00:00 -> 2-00:00:00"),
+    **{
+        f"security.policies.{role}": in_small(
+            "region:", f"security: {{policies: {{{role}: ['arn:aws:iam::aws:policy/x']}}}}\nregion:", IN_PLACE,
+            "[] -> [arn:aws:iam::aws:policy/x]",
+        )
+        for role in ("head", "nodes", "jobs")
+    },
+    "security.role_prefix": in_small(
+        "region:", "security: {role_prefix: team-}\nregion:", REFUSED, "null -> team-",
+        "AWS::IAM::Role: RoleName is create-only, and running nodes use the role",
+    ),
     "silence": in_small("region:", "silence: [subnet-zone]\nregion:", NOTHING, "changes only what `validate` reports"),
 }  # fmt: skip
 

@@ -288,3 +288,25 @@ def test_nodes_whose_beegfs_was_lost_with_the_head_are_terminated(
     cluster = fleet.Fleet("GpuCluster", "gpucluster.internal", "/gpucluster/GpuCluster/", (), str(tmp_path))
     volume.inherit(cluster, tmp_path / "again", tmp_path)
     assert len(released) == ends
+
+
+def test_a_further_volume_gets_the_first_free_device_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = boto3.client("ec2", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+    stub = Stubber(client)
+    devices = ["/dev/sda1", "/dev/sdf", "/dev/sdg"]
+    stub.add_response(
+        "describe_volumes",
+        {"Volumes": [{"Attachments": [{"Device": each}]} for each in devices]},
+        {"Filters": [{"Name": "attachment.instance-id", "Values": ["i-new"]}]},
+    )
+    full = [{"Attachments": [{"Device": f"/dev/sd{letter}"}]} for letter in "fghijklmnop"]
+    stub.add_response("describe_volumes", {"Volumes": full})
+    with stub:
+        assert volume.free_device(client, "i-new") == "/dev/sdh"
+        with pytest.raises(volume.NotOurs, match="no device name left"):
+            volume.free_device(client, "i-new")
+
+
+def test_a_machine_of_others_keeps_a_volume_that_is_named() -> None:
+    with pytest.raises(volume.NotOurs, match="i-old has vol-1, and this machine must not take the volume"):
+        volume.next_move(attachment("i-old"), other(cluster="Another"), ME, wanted=True, volume="vol-1")

@@ -147,7 +147,6 @@ def test_more_ranks_than_channels(made):
 @pytest.mark.parametrize(
     ("channels", "more", "objects", "key", "said"),
     [
-        ("{train: ./data}", "", None, "channels.train.source", "a folder of this machine is not uploaded"),
         ("{train: /fsx/train}", "", None, "channels.train.source", "is on no file system of sagemaker.yaml"),
         ("{train: {task: a, output: b}}", "", None, "channels.train.task", "the project of the task a is not known"),
         ("{gpucluster: s3://data/train}", "", OBJECTS, "channels.gpucluster.source", "the job's own files"),

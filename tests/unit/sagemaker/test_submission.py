@@ -254,3 +254,55 @@ def test_what_a_job_comes_after_must_have_succeeded(made, more, last, said):
     (problem,) = caught.value.problems
     assert said in problem.message
     assert problem.line == 6
+
+
+LOCAL = "channels: {train: ./data}\n"
+
+
+@pytest.fixture
+def data(tmp_path):
+    for name in ("a/0.tar", "a/1.tar", "labels.csv"):
+        (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / name).write_text(name)
+    return tmp_path / "data"
+
+
+def test_a_local_folder_is_uploaded_once(made, clients, data):
+    job = made(JOB + LOCAL)
+    uri = job.request["InputDataConfig"][1]["DataSource"]["S3DataSource"]["S3Uri"]
+    prefix = uri.removeprefix(f"s3://{BUCKET}/")
+    assert prefix.startswith("gpucluster/inputs/")
+    first, again = [], []
+    submitted(clients, job, first)
+    assert [key for key in keys(clients) if key.startswith(prefix)] == [
+        f"{prefix}{name}" for name in ("a/0.tar", "a/1.tar", "labels.csv")
+    ]
+    clients["s3"].delete_object(Bucket=BUCKET, Key=f"{prefix}labels.csv")  # as an interrupted upload leaves it
+    submitted(clients, made(JOB + LOCAL, started="20261129-112400"), again, force=True)
+    submitted(clients, made(JOB + LOCAL, started="20261129-122400"), again, force=True)
+    assert [line.partition(" ")[0] for line in first] == ["uploading"]
+    assert again[0].startswith("uploading") and again[1].endswith(f"already in {uri.rstrip('/')}")
+    (data / "labels.csv").write_text("others")
+    assert made(JOB + LOCAL).key != job.key
+
+
+def test_a_file_that_changes_during_the_upload(made, clients, data):
+    job = made(JOB + LOCAL)
+    (data / "labels.csv").write_text("other content")
+    with pytest.raises(UsageError, match="labels.csv: was changed during the upload"):
+        submitted(clients, job)
+    assert keys(clients) == []
+
+
+def test_the_packages_of_a_job(made, clients, tmp_path):
+    (tmp_path / "requirements.txt").write_text("einops==0.8.0  # as before\n-r more.txt\n")
+    (tmp_path / "more.txt").write_text("./mine-1.0.whl\n")
+    (tmp_path / "mine-1.0.whl").touch()
+    job = made(JOB + "requirements: requirements.txt\n")
+    assert job.requirements == "einops==0.8.0\n./mine-1.0.whl\n"
+    assert "requirements: pip installs them on each host at each start" in job.notes[0]
+    with tarfile.open(fileobj=io.BytesIO(submission.packed(job))) as tar:
+        assert tar.extractfile("gpucluster/requirements.txt").read().decode() == job.requirements
+    (tmp_path / "mine-1.0.whl").unlink()
+    with pytest.raises(UsageError, match=r"more.txt:1: no file ./mine-1.0.whl in the workdir"):
+        made(JOB + "requirements: requirements.txt\n")

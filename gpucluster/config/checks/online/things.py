@@ -54,9 +54,12 @@ CONNECT_ENDPOINT = Thing(
     "InstanceConnectEndpoints",
     ("InvalidInstanceConnectEndpointId",),
 )
+SECURITY_GROUP = Thing("ec2", "describe_security_groups", "GroupIds", "SecurityGroups", ("InvalidGroup",))
 KEY = Thing("kms", "describe_key", "KeyId", "KeyMetadata", ("NotFoundException",))
 POLICY = Thing("iam", "get_policy", "PolicyArn", "Policy", ("NoSuchEntity",))
 PARAMETER = Thing("ssm", "get_parameter", "Name", "Parameter", ("ParameterNotFound",))
+VOLUME = Thing("ec2", "describe_volumes", "VolumeIds", "Volumes", ("InvalidVolume",))
+INSTANCE = Thing("ec2", "describe_instances", "InstanceIds", "Reservations", ("InvalidInstanceID",))
 INTERFACE = Thing(
     "ec2",
     "describe_network_interfaces",
@@ -66,3 +69,4 @@ INTERFACE = Thing(
 )
 FSX = Thing("fsx", "describe_file_systems", "FileSystemIds", "FileSystems", ("FileSystemNotFound",))
 EFS = Thing("efs", "describe_file_systems", "FileSystemId", "FileSystems", ("FileSystemNotFound",))
+FSX_VOLUME = Thing("fsx", "describe_volumes", "VolumeIds", "Volumes", ("VolumeNotFound",))

@@ -4,11 +4,23 @@ from validator_cases.case import Case, Keys, cluster, partition, storage
 
 LINK: Keys = {"path": "/a", "s3": "s3://bucket/a"}
 
+SAGEMAKER: Keys = {
+    "role_arn": "arn:aws:iam::123456789012:role/training",
+    "bucket": "bucket-of-mine",
+    "instance_type": "ml.g5.xlarge",
+}
+
 CASES: dict[str, Case | list[Case]] = {
+    "sagemaker-volume": Case(
+        fails=cluster(sagemaker={**SAGEMAKER, "volume_gb": 0}),
+        key="sagemaker.volume_gb",
+        says="must be at least 1, got 0",
+        passes=cluster(sagemaker={**SAGEMAKER, "volume_gb": 1}),
+    ),
     "storage-type": Case(
         fails=storage("fsx-luster"),
         key="storage[0].type",
-        says="must be fsx-lustre, beegfs-ram, head-nfs or efs, got 'fsx-luster'",
+        says="must be fsx-lustre, beegfs-ram, head-nfs, efs, ebs, fsx-openzfs or fsx-ontap, got 'fsx-luster'",
         passes=storage("fsx-lustre"),
     ),
     "fsx-compression": Case(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpucluster.cli import main
-from gpucluster.cli.reach.fetch import claim
+from gpucluster.cli.reach.claimed import claim
 from gpucluster.errors import UsageError
 from gpucluster.submission.snapshot import code_files, leading_out
 from gpucluster.submission.task import code_key

@@ -9,7 +9,7 @@ import click
 
 from gpucluster.addresses import S3Uri
 from gpucluster.cli.frame.following import tell
-from gpucluster.cli.reach.fetch import claim
+from gpucluster.cli.reach.claimed import claim
 from gpucluster.errors import UsageError
 from gpucluster.sagemaker.following import fetched, jobs, logs
 from gpucluster.sagemaker.following.account import Account
