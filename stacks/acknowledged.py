@@ -30,7 +30,8 @@ class Row(NamedTuple):
 COMPUTE = "ComputeRole/DefaultPolicy/Resource"
 HEAD = "HeadRole/DefaultPolicy/Resource"
 SNAPSHOTS = "Home/SnapshotRole/DefaultPolicy/Resource"
-JOBS = "Storage/Jobs/Role/DefaultPolicy/Resource"
+JOBS_ROLE = "Storage/Jobs/Role"
+JOBS = f"{JOBS_ROLE}/DefaultPolicy/Resource"
 INSTANCE = "Head/Instance/Resource"
 
 ANY = "IAM5[Resource::*]"
@@ -101,6 +102,11 @@ def rows(config: ClusterConfig) -> Iterator[Row]:
         yield Row(COMPUTE, LOG.format(log=log), WHICH_STREAM)
     for log in watching.shippable("head"):
         yield Row(HEAD, LOG.format(log=log), WHICH_STREAM)
+    policies = config.security.policies
+    for role, named in (("HeadRole", policies.head), ("ComputeRole", policies.nodes), (JOBS_ROLE, policies.jobs)):
+        for policy in named:
+            if ":iam::aws:policy/" in policy:
+                yield Row(f"{role}/Resource", f"IAM4[Policy::{policy}]", "the cluster file names it: security.policies")
     if not config.head_node.snapshot_days:
         yield Row("Accounting/Database", "RDS13", "the cluster file decides: head_node.snapshot_days is 0")
     if not config.head_node.termination_protection:

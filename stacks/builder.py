@@ -15,7 +15,7 @@ from gpucluster.baking import recipe
 from gpucluster.config import ClusterConfig
 from gpucluster.config.nodes import AS_USUAL
 from gpucluster.hardware.instances import InstanceType
-from stacks import encryption, roles
+from stacks import encryption, role_names, roles
 from stacks.acknowledged import BUILDER_ROWS, acknowledge
 from stacks.bundle import Bundle, Parameters
 from stacks.images import image_id, machine_image, root_device, root_gib
@@ -79,6 +79,7 @@ class ImageBuilder(cdk.Stack):
         bundle.wait_until_live(self.instance)
         cdk.CfnOutput(self, "InstanceId", value=self.instance.instance_id)
         cdk.CfnOutput(self, "BaseImage", value=base_id)
+        role_names.apply(self, config.security.role_prefix, config.name)
         acknowledge(self, config.name, BUILDER_ROWS)
 
     def _role(self, config: ClusterConfig, bundle: Bundle, parameters: Parameters) -> iam.Role:

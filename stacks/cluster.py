@@ -14,9 +14,10 @@ from gpucluster import render, updates
 from gpucluster.baking import pins
 from gpucluster.config import ClusterConfig
 from gpucluster.config.construct_ids import pascal
+from gpucluster.config.door import pinned as find_door
 from gpucluster.config.scripts import minutes
 from gpucluster.layout import expand
-from stacks import encryption, record, roles
+from stacks import encryption, record, role_names, roles
 from stacks.acknowledged import acknowledge, rows
 from stacks.bundle import Bundle, Parameters
 from stacks.context import Context
@@ -52,18 +53,20 @@ class GpuCluster(cdk.Stack):
             cdk.Tags.of(self).add(tag, value)
         self.key = encryption.customer_key(self, config.security.kms_key_arn)
         roles.bound(self, config.security.permissions_boundary_arn)
-        self.network = Network(
-            self, "Network", config=config, availability_zone=config.availability_zone or self.availability_zones[0]
-        )
+        entries = pins.read(config._document.file)
+        zone = config.availability_zone or self.availability_zones[0]
+        door = find_door(entries, config, self.account)
+        self.network = Network(self, "Network", config=config, availability_zone=zone, door=door)
         key = updates.replacements_key(config.name, account=self.account, region=config.region)
-        self.replacements = int(pins.read(config._document.file).get(key, 0))
-        zone = self.network.availability_zone
+        self.replacements = int(entries.get(key, 0))
         record.keep(self, self.layout, availability_zone=zone, head_replacements=self.replacements)
         self.bundle = self._bundle(synthesizer)
         self.munge_key = self._munge_key()
         self.home = self._home()
         self.compute_role = roles.node_role(self, "ComputeRole")
         self.head_role = roles.node_role(self, "HeadRole")
+        roles.attach(self.head_role, config.security.policies.head)
+        roles.attach(self.compute_role, config.security.policies.nodes)
         self.partitions = Partitions(
             self, "Partitions", layout=self.layout, network=self.network, role=self.compute_role, key=self.key
         )
@@ -93,6 +96,7 @@ class GpuCluster(cdk.Stack):
         self.monitoring.watch_from(live)
         self.ssh_host = self._ssh_load_balancer()
         self._outputs()
+        role_names.apply(self, config.security.role_prefix, config.name)
         acknowledge(self, config.name, rows(config))
 
     def _accounts(self, context: Context) -> list[Construct]:
@@ -116,7 +120,9 @@ class GpuCluster(cdk.Stack):
         image = image_id(self, self.layout.head_image)
         head = self._config.head_node
         gib = root_gib(self._config, self.layout.head_image, baked=False, root=head.root_volume)
-        self.head_generation = generation(image, self._config.security.kms_key_arn, *places, *again, gib=gib, head=head)
+        # CloudFormation replaces an instance to change its network interface.
+        own = (*places, *head.security_groups, *again)
+        self.head_generation = generation(image, self._config.security.kms_key_arn, *own, gib=gib, head=head)
         return Bundle(
             self,
             "Bundle",

@@ -88,6 +88,9 @@ class HeadNode(Construct):
             )
         if root.throughput_mibps:
             self._disk_of_template(root_disk(context.key, gib, root))
+        for number, group in enumerate(config.head_node.security_groups):
+            own = ec2.SecurityGroup.from_security_group_id(self, f"Group{number}", group, mutable=False)
+            self.instance.add_security_group(own)
         if replacements:
             # CloudFormation creates what has a new logical id, then deletes what had the old one. That works even if
             # the old instance was terminated; every other change of a terminated instance fails.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import aws_cdk as cdk
@@ -99,6 +99,7 @@ class Partition(Construct):
         self.purchase = Purchase(partition.purchase, partition.reservation_id)
         self.group = partition.group
         self.topology = partition.topology
+        self.groups = partition.security_groups
         self._launches = launches
         self._group_name = self._placement_group(groups)
         efa: EfaMode = "efa-only" if partition.efa else "off"
@@ -134,7 +135,7 @@ class Partition(Construct):
             iam_instance_profile=Template.IamInstanceProfileProperty(arn=profile_arn),
             metadata_options=Template.MetadataOptionsProperty(http_tokens="required", http_put_response_hop_limit=1),
             block_device_mappings=[self._disk],
-            network_interfaces=_interfaces(instance_type, efa=efa, network=self._launches.network),
+            network_interfaces=_interfaces(instance_type, efa=efa, network=self._launches.network, groups=self.groups),
             placement=Template.PlacementProperty(group_name=self._group_name) if self._group_name else None,
             instance_market_options=self.purchase.market(),
             capacity_reservation_specification=self.purchase.reservation(),
@@ -167,7 +168,7 @@ def _cpu_options(type_: InstanceType) -> Template.CpuOptionsProperty | None:
 
 
 def _interfaces(
-    instance_type: InstanceType, *, efa: EfaMode, network: Network
+    instance_type: InstanceType, *, efa: EfaMode, network: Network, groups: Sequence[str]
 ) -> list[Template.NetworkInterfaceProperty]:
     """Each interface names the security groups and the subnet, because EC2 refuses them beside interfaces. No interface
     has a public address.
@@ -182,7 +183,7 @@ def _interfaces(
             device_index=interface.device_index,
             interface_type=interface.interface_type,
             subnet_id=network.subnet.subnet_id,
-            groups=[network.compute.security_group_id],
+            groups=[network.compute.security_group_id, *groups],
             associate_public_ip_address=False if len(layout) == 1 else None,
             delete_on_termination=True,
         )

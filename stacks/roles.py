@@ -35,6 +35,12 @@ def bound(scope: Construct, policy_arn: str | None) -> None:
         iam.PermissionsBoundary.of(scope).apply(policy)
 
 
+def attach(role: iam.Role, policies: Sequence[str]) -> None:
+    """The user's managed policies."""
+    for number, each in enumerate(policies):
+        role.add_managed_policy(iam.ManagedPolicy.from_managed_policy_arn(role, f"Policy{number}", each))
+
+
 def allow(
     role: iam.Role, actions: Sequence[str], resources: Sequence[str], conditions: Mapping[str, Any] | None = None
 ) -> None:
@@ -133,11 +139,13 @@ def _used(role: iam.Role, network: Network, partitions: Sequence[Partition]) -> 
     # Another account may share a subnet or a reservation.
     owner = "*" if network.exists else None
     images = sorted({partition.image_id for partition in partitions})
+    security = sorted({group for each in partitions for group in each.groups})
     groups = sorted({each.group.name for each in partitions if each.group and not each.group.ours})
     reservations = sorted({each for partition in partitions if (each := partition.purchase.targeted)})
     return [
         _ec2(role, f"subnet/{network.subnet.subnet_id}", owner),
         _ec2(role, f"security-group/{network.compute.security_group_id}"),
+        *(_ec2(role, f"security-group/{group}", owner) for group in security),
         *(_image(role, image) for image in images),
         *(_ec2(role, f"placement-group/{group}") for group in groups),
         *(_ec2(role, f"capacity-reservation/{each}", "*") for each in reservations),

@@ -24,13 +24,21 @@ class Unusable(Exception):
     """FSx has the file system, and nodes cannot mount it."""
 
 
+OVER_NFS = ("fsx-openzfs", "fsx-ontap")
+
+
 def is_existing(mount: Mount) -> bool:
     """Whether only FSx knows its address."""
-    return "file_system_id" in mount and mount["type"] == "fsx-lustre"
+    return mount["type"] in OVER_NFS or (mount["type"] == "fsx-lustre" and "file_system_id" in mount)
 
 
 def address(mount: Mount, ask: Ask) -> dict[str, str]:
-    """`mount_name`: Lustre's name. Raises Unusable."""
+    """`mount_name`: Lustre's name, or the path of the volume. Raises Unusable."""
+    of_type = {"fsx-lustre": _of_lustre, "fsx-openzfs": _of_openzfs, "fsx-ontap": _of_ontap}
+    return of_type[str(mount["type"])](mount, ask)
+
+
+def _of_lustre(mount: Mount, ask: Ask) -> dict[str, str]:
     system_id = str(mount["file_system_id"])
     system = ask("DescribeFileSystems", FileSystemIds=[system_id])["FileSystems"][0]
     if system.get("FileSystemType") != "LUSTRE":
@@ -40,6 +48,34 @@ def address(mount: Mount, ask: Ask) -> dict[str, str]:
         "mount_name": system["LustreConfiguration"]["MountName"],
         "version": system.get("FileSystemTypeVersion", ""),
     }
+
+
+def _of_openzfs(mount: Mount, ask: Ask) -> dict[str, str]:
+    volume = _volume(mount, "OPENZFS", ask)
+    system = ask("DescribeFileSystems", FileSystemIds=[volume["FileSystemId"]])["FileSystems"][0]
+    return _over_nfs(mount, system["DNSName"], volume["OpenZFSConfiguration"].get("VolumePath"))
+
+
+def _of_ontap(mount: Mount, ask: Ask) -> dict[str, str]:
+    """Clients of ONTAP mount from a virtual machine, which has a name of its own."""
+    settings = _volume(mount, "ONTAP", ask)["OntapConfiguration"]
+    ids = [settings["StorageVirtualMachineId"]]
+    machine = ask("DescribeStorageVirtualMachines", StorageVirtualMachineIds=ids)["StorageVirtualMachines"][0]
+    return _over_nfs(mount, machine["Endpoints"]["Nfs"]["DNSName"], settings.get("JunctionPath"))
+
+
+def _volume(mount: Mount, kind: str, ask: Ask) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = ask("DescribeVolumes", VolumeIds=[str(mount["volume_id"])])["Volumes"][0]
+    if found.get("VolumeType") != kind:
+        raise Unusable(f"{mount['volume_id']} is of the type {found.get('VolumeType')}, not {kind}")
+    return found
+
+
+def _over_nfs(mount: Mount, dns_name: str, path: str | None) -> dict[str, str]:
+    """/etc/fstab separates its fields by spaces."""
+    if not path or any(character.isspace() for character in path):
+        raise Unusable(f"{mount['volume_id']} has {f'the path {path!r}' if path else 'no path'}: it cannot be mounted")
+    return {"dns_name": dns_name, "mount_name": path, "version": ""}
 
 
 def ask_fsx(action: str, **arguments: Any) -> Mapping[str, Any]:

@@ -2,7 +2,8 @@
 
 usage: storage resolve      prints the bundle's storage.json as JSON, each mount with the values of its SSM parameter
        storage table        reads that from standard input; prints a line per mount, with columns separated by tabs:
-                            mount, type, DNS name, Lustre's name, whether over EFA, version, directories for everybody
+                            mount, type (`nfs` for volumes of OpenZFS and ONTAP), DNS name, Lustre's name or a path,
+                            whether over EFA, version, directories for everybody
 
 The head node writes the result to /home for the compute nodes: Parameter Store answers 40 calls a second.
 """
@@ -48,7 +49,7 @@ def table(mounts: list[Mount]) -> Iterator[str]:
             continue
         columns = (
             each["mount"],
-            each["type"],
+            "nfs" if each["type"] in addresses.OVER_NFS else each["type"],
             each.get("dns_name"),
             each.get("mount_name"),
             "efa" if each.get("efa") else None,

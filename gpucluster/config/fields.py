@@ -326,6 +326,17 @@ FileSystemId = Annotated[
         "https://docs.aws.amazon.com/fsx/latest/APIReference/API_FileSystem.html: FileSystemId",
     ),
 ]
+FsxVolumeId = Annotated[
+    str,
+    form(
+        "fsx-volume-id-form",
+        "Mounts",
+        "volume_id",
+        r"fsvol-[0-9a-f]{17}",
+        "the id of a volume on FSx for OpenZFS or ONTAP (fsvol-…)",
+        "https://docs.aws.amazon.com/fsx/latest/APIReference/API_Volume.html: VolumeId",
+    ),
+]
 VpcId = Annotated[
     str,
     form("vpc-id-form", NETWORK, "vpc_id", r"vpc-([0-9a-f]{8}|[0-9a-f]{17})", "a VPC's id (vpc-…)", EC2_IDS),
@@ -394,6 +405,40 @@ PolicyArn = Annotated[
         r"arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/[!-~]+",
         "an IAM policy's ARN (arn:aws:iam::…:policy/…)",
         "AWS::IAM::Role PermissionsBoundary: the ARN of a managed policy",
+    ),
+]
+ManagedPolicyArn = Annotated[
+    str,
+    form(
+        "managed-policy-arn-form",
+        SECURITY,
+        "A policy of security.policies",
+        r"arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/[!-~]+",
+        "a managed policy's ARN (arn:aws:iam::…:policy/…)",
+        "AWS::IAM::Role ManagedPolicyArns",
+        "`aws iam list-policies` lists them",
+    ),
+]
+RolePrefix = Annotated[
+    str,
+    form(
+        "role-prefix-form",
+        SECURITY,
+        "role_prefix",
+        r"(?=.)(/([A-Za-z0-9_+=,.@-]{1,64}/){0,6})?[A-Za-z0-9_+=,.@-]{0,20}",
+        "at most 20 letters, digits and _ + = , . @ -, after a path such as /teams/ if there is one",
+        "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html: names of roles, paths",
+    ),
+]
+NodeGroupId = Annotated[
+    str,
+    form(
+        "security-groups-form",
+        NETWORK,
+        "Each of security_groups",
+        r"sg-([0-9a-f]{8}|[0-9a-f]{17})",
+        "a security group's id (sg-…)",
+        EC2_IDS,
     ),
 ]
 EmailAddress = Annotated[

@@ -20,8 +20,10 @@ from gpucluster.config.fields import (
     EmailAddress,
     Image,
     KmsKeyArn,
+    ManagedPolicyArn,
     PolicyArn,
     RegionName,
+    RolePrefix,
     S3Uri,
     ScraperGroupId,
     SecurityGroupId,
@@ -128,9 +130,17 @@ class Budget(Section):
         return self.at_limit != "notify"
 
 
+class Policies(Section):
+    head: tuple[ManagedPolicyArn, ...] = ()
+    nodes: tuple[ManagedPolicyArn, ...] = ()
+    jobs: tuple[ManagedPolicyArn, ...] = ()
+
+
 class Security(Section):
     kms_key_arn: KmsKeyArn | None = None
     permissions_boundary_arn: PolicyArn | None = None
+    policies: Policies = Policies.model_construct()
+    role_prefix: RolePrefix | None = None
 
 
 class ClusterConfig(Section):
@@ -197,7 +207,7 @@ class ClusterConfig(Section):
     @property
     def jobs_have_role(self) -> bool:
         """Whether jobs have a role on AWS, which the head node also uses for the people who work there."""
-        return bool(self.s3_access or self.packages_cache)
+        return bool(self.s3_access or self.packages_cache or self.security.policies.jobs)
 
     def jobs_may(self, access: Access, uri: str) -> bool:
         """Whether `s3_access` gives the role of jobs this access to everything below the address."""

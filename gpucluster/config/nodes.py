@@ -9,6 +9,7 @@ from gpucluster.config.fields import (
     Count,
     Image,
     InstanceTypeName,
+    NodeGroupId,
     PartitionName,
     PlacementGroup,
     ReservationId,
@@ -19,6 +20,7 @@ from gpucluster.config.fields import (
 from gpucluster.config.limits import Limit
 from gpucluster.config.scripts import Script
 from gpucluster.config.section import Section, Separate, or_blank, pass_refused
+from gpucluster.config.slurm import Options
 
 PARAMETER_SERVERS = "ps"
 """The name of the partition of parameter servers, which is reserved."""
@@ -76,6 +78,7 @@ class HeadNode(Section):
     snapshot_id: SnapshotId | None = None
     termination_protection: bool = False
     scripts: Scripts = ()
+    security_groups: tuple[NodeGroupId, ...] = ()
 
 
 class Partition(Section):
@@ -113,10 +116,13 @@ class Partition(Section):
     idle_minutes: Annotated[
         Amount, Limit("idle-minutes-above-zero", "man slurm.conf.5: SuspendTime: -1 disables power saving")
     ] = 10.0
+    partition_options: Options = {}
+    node_options: Options = {}
     max_usd_per_hour: Annotated[
         Amount | None, Limit("partition-ceiling-above-zero", "https://aws.amazon.com/ec2/pricing/on-demand/", "Budget")
     ] = None
     scripts: Scripts = ()
+    security_groups: tuple[NodeGroupId, ...] = ()
 
 
 class _ServersPartition(Partition):
@@ -135,6 +141,7 @@ class ParameterServers(Section):
     max_nodes: Annotated[Count, Limit("servers-node-count", NODE_RANGE)] = 16
     placement_group: ServersPlacementGroup = "shared"
     scripts: Scripts = ()
+    security_groups: tuple[NodeGroupId, ...] = ()
 
     def partition(self) -> Partition:
         """The section as a Partition. Launchers of parameter servers use no EFA. Refused values stay refused."""

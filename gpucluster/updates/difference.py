@@ -28,6 +28,12 @@ NAMED_BY = {
 UNORDERED = frozenset(
     {
         "network.ssh_from",
+        "head_node.security_groups",
+        "partitions[].security_groups",
+        "parameter_servers.security_groups",
+        "security.policies.head",
+        "security.policies.nodes",
+        "security.policies.jobs",
         "software.frameworks",
         "silence",
         "storage[].data_repositories[].import",
@@ -36,6 +42,9 @@ UNORDERED = frozenset(
 )
 WHOLE = frozenset({"tags"})
 """Mappings whose keys are the user's."""
+
+WHOLE = frozenset({"partitions[].partition_options", "partitions[].node_options"})
+"""Keys whose value is a section with names of the user's own."""
 
 Values = Mapping[str, Any]
 

@@ -41,6 +41,7 @@ _NEW_PARTITION = in_place("its nodes are available when `up` returns")
 _GRANT = in_place("applies to running and future jobs")
 _IDLE = in_place("applies to running nodes too")
 _SCRIPTS = in_place("applies to nodes that boot from now on")
+_GROUPS = new_nodes(f"applies to new nodes; {REPLACED_AS_FREE}")
 _NEW_USER = in_place("running nodes get the account before their next job")
 _FORMER_USER = in_place("can no longer log in or submit; jobs in the queue run, and the home directory stays")
 _SAME_UID = refused("the files on /home belong to the old uid", "remove the user and add another one")
@@ -69,6 +70,7 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "head_node.snapshot_id": _OTHER_CONTENT,
     "head_node.termination_protection": in_place("applies to `down` and to the EC2 console"),
     "head_node.scripts": in_place("applies to a head node that replaces this one"),
+    "head_node.security_groups": head_replaced("a new head node takes over the data volume: EC2 has no other way"),
     "partitions": in_place("the file's first partition becomes the default"),
     "partitions[]": added_or_removed(_NEW_PARTITION, rules.removed_partition),
     "partitions[].instance_types": rules.instance_types,
@@ -83,8 +85,11 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "partitions[].efa": new_nodes(f"new nodes have these interfaces; {REPLACED_AS_FREE}"),
     "partitions[].scratch": in_place("applies to nodes that boot from now on"),
     "partitions[].idle_minutes": _IDLE,
+    "partitions[].partition_options": in_place("slurmctld restarts; running jobs stay"),
+    "partitions[].node_options": rules.node_options,
     "partitions[].max_usd_per_hour": in_place("applies to the next launch; running nodes stay"),
     "partitions[].scripts": _SCRIPTS,
+    "partitions[].security_groups": _GROUPS,
     "parameter_servers": added_or_removed(_NEW_PARTITION, rules.removed_partition),
     "parameter_servers.instance_type": rules.instance_types,
     "parameter_servers.threads_per_core": rules.threads,
@@ -93,6 +98,7 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "parameter_servers.max_nodes": rules.most_nodes,
     "parameter_servers.placement_group": new_nodes(f"applies to new nodes; {REPLACED_AS_FREE}"),
     "parameter_servers.scripts": _SCRIPTS,
+    "parameter_servers.security_groups": _GROUPS,
     "storage[]": added_or_removed(rules.added_storage, rules.removed_storage),
     "storage[].type": rules.other_storage_type,
     **{f"storage[].{key}": rules.changed_storage for kind in KINDS for key in kind.updates},
@@ -103,6 +109,9 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "software.cache": in_place("applies to environments and packages of jobs that are made from now on"),
     "software.containers": in_place("applies to nodes that boot from now on"),
     "slurm.memory": rules.memory,
+    "slurm.slurm_conf": in_place("slurmctld restarts, and running nodes read it; running jobs stay"),
+    "slurm.cgroup_conf": in_place("running nodes read it; applies to jobs that start from now on"),
+    "slurm.gres_conf": rules.gres_lines,
     "accounting": rules.accounting,
     "users[]": added_or_removed(_NEW_USER, _FORMER_USER),
     "users[].uid": _SAME_UID,
@@ -124,5 +133,8 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "security.permissions_boundary_arn": in_place("roles keep their names; the boundary applies at once"),
     "sagemaker": _TRAINING,
     **{f"sagemaker.{key}": _TRAINING for key in SageMaker.model_fields},
+    **{f"security.policies.{role}": in_place("applies at once, to running nodes too") for role in ("head", "nodes")},
+    "security.policies.jobs": in_place("applies to running and future jobs"),
+    "security.role_prefix": refused("IAM cannot rename a role, and running nodes use theirs", NEW_CLUSTER),
     "silence": nothing("changes only what `validate` reports"),
 }

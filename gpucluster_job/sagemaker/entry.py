@@ -19,6 +19,7 @@ from gpucluster_job.runner import Runner, Stopped
 from gpucluster_job.sagemaker import (
     checkpoints,
     ending,
+    handover,
     inputs,
     launchers,
     names,
@@ -102,6 +103,7 @@ class Entry:
         self._runner, self._heard = Patient(), ending.Heard()
         self._output = LauncherOutput(self._heard.hear)
         self._server: subprocess.Popen[bytes] | None = None
+        self._by_others: list[str] = []
 
     def run(self) -> int:
         reason, failed = "", None
@@ -117,7 +119,10 @@ class Entry:
             self._server.terminate()
         for line in ending.remarks(self._host.base, self._host.name, self._host.number):
             say(line)
-        for line in checkpoints.compared(self._host.base / "checkpoints", self._environment, self._runner.stopped):
+        folder, stopped = self._host.base / "checkpoints", self._runner.stopped
+        if self._host.number == 0:
+            handover.write(folder, self._by_others, self._environment, stopped)
+        for line in checkpoints.compared(folder, self._environment, stopped):
             say(line)
         if code and not self._runner.stopped:
             last = self._output.words.last
@@ -150,6 +155,7 @@ class Entry:
         finally:
             stopped = self._runner.stopped
             others = first.end(STOPPED if stopped else code, STOPPED_WAIT_S if stopped else LAST_WORDS_S)
+            self._by_others = [name for names in others.values() for name in names]
             for line in checkpoints.twice({self._host.name: self._written(), **others}):
                 say(line)
 

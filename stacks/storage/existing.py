@@ -11,7 +11,11 @@ from stacks import roles
 from stacks.context import Context
 from stacks.storage.mounts import announce
 
-DESCRIBE_FSX = ("fsx:DescribeFileSystems",)
+DESCRIBE_FSX = {
+    "fsx-lustre": ("fsx:DescribeFileSystems",),
+    "fsx-openzfs": ("fsx:DescribeVolumes", "fsx:DescribeFileSystems"),
+    "fsx-ontap": ("fsx:DescribeVolumes", "fsx:DescribeStorageVirtualMachines"),
+}
 
 
 class Existing(Construct):
@@ -28,4 +32,4 @@ class Existing(Construct):
         if storage.asks_fsx:
             everywhere = storage.mount == "/home"
             for role in (context.head_role, context.compute_role) if everywhere else (context.head_role,):
-                roles.allow(role, DESCRIBE_FSX, ["*"])  # AWS has no scope for it
+                roles.allow(role, DESCRIBE_FSX[storage.type], ["*"])  # AWS has no scope for it

@@ -94,6 +94,7 @@ class JobRole(Construct):
             description=f"what jobs of {context.config.name} may do in S3",
             assumed_by=iam.CompositePrincipal(*(iam.ArnPrincipal(each.role_arn) for each in nodes)),
         )
+        roles.attach(self.role, context.config.security.policies.jobs)
         self._grant(context.config.s3_access, context.key)
         if cache := context.config.packages_cache:
             grant_packages(self.role, cache, context.key)

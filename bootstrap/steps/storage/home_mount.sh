@@ -2,7 +2,10 @@
 step_home_mount() {
     local options
     if [ "$HOME_ON" != head-nfs ]; then
-        home_on_file_system "${HOME_ON%%-*}"
+        case "$HOME_ON" in
+            fsx-openzfs | fsx-ontap) home_on_file_system nfs ;;
+            *) home_on_file_system "${HOME_ON%%-*}" ;;
+        esac
         return
     fi
     if [ "$ROLE" = head ]; then return; fi

@@ -35,7 +35,7 @@ storage_file() {
     echo "$found"
 }
 
-# mount_storage MOUNT WORD LUSTRE-NAME: WORD is the first word of its type. It names the file and the function that mount it.
+# mount_storage MOUNT WORD NAME: WORD is the first word of its type. It names the file and the function that mount it.
 mount_storage() {
     # shellcheck source=/dev/null
     source "$BUNDLE/steps/storage/$2.sh"

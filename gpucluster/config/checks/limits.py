@@ -11,7 +11,17 @@ from typing import Any
 from gpucluster.config.document import Finding
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.nodes import Partition
-from gpucluster.config.storage import DataRepository, Ebs, Efs, ExistingEfs, ExistingLustre, FsxLustre, Mount
+from gpucluster.config.storage import (
+    DataRepository,
+    Ebs,
+    Efs,
+    ExistingEfs,
+    ExistingLustre,
+    FsxLustre,
+    Mount,
+    Ontap,
+    OpenZfs,
+)
 from gpucluster.config.validators import Findings, Validators
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType, efa_layout
 
@@ -37,6 +47,8 @@ MOUNTS: dict[type[Mount], tuple[int, int]] = {
     Ebs: (2, 1_900),
     ExistingLustre: (1, 700),
     ExistingEfs: (1, 700),
+    OpenZfs: (1, 700),
+    Ontap: (1, 700),
 }
 """Resources and bytes. Other kinds make none of their own, or may be there only once."""
 REPOSITORY_RESOURCES = 1

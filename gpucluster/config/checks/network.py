@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from ipaddress import IPv4Network
 
+from gpucluster.config.checks.entries import entries
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Network
+from gpucluster.config.nodes import HeadNode, ParameterServers, Partition
 from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("Network")
@@ -139,3 +142,39 @@ def subnet_holds_nodes(config: ClusterConfig) -> Findings:
             if larger
             else "a /16 is the largest VPC: lower max_nodes",
         )
+
+
+GROUPS_QUOTA = (
+    "https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html: security groups per network interface"
+)
+MOST_GROUPS = 5
+"""On a network interface. One is ours."""
+
+
+@validator("security-groups-need-vpc", "error InvalidGroup.NotFound of EC2 RunInstances: a group is of one VPC")
+def security_groups_need_vpc(
+    nodes: HeadNode | Partition | ParameterServers, path: Path, config: ClusterConfig
+) -> Findings:
+    """security_groups need vpc_id: a security group is in one VPC, and a new VPC has none of yours."""
+    if nodes.security_groups and not config.network.vpc_id:
+        message = "a security group is in one VPC, and this cluster makes a new one"
+        yield Finding((*path, "security_groups"), message, "name the groups' VPC: network.vpc_id and subnet_id")
+
+
+@validator("security-groups-count", GROUPS_QUOTA)
+def security_groups_count(
+    nodes: HeadNode | Partition | ParameterServers, path: Path, config: ClusterConfig
+) -> Findings:
+    """Nodes have at most 4 security groups of the file: AWS's quota is 5 on a network interface, and one is ours."""
+    if len(nodes.security_groups) >= MOST_GROUPS:
+        message = f"must be at most {MOST_GROUPS - 1}, got {len(nodes.security_groups)}: with ours a network interface "
+        hint = "put the rules into fewer groups, or silence this if your quota is higher"
+        yield Finding((*path, "security_groups"), f"{message}takes {MOST_GROUPS}", hint)
+
+
+def security_groups(config: ClusterConfig) -> Iterator[tuple[Path, str]]:
+    """Each of security_groups, with its place in the file."""
+    for kind in (HeadNode, Partition, ParameterServers):
+        for path, nodes in entries(config, kind):
+            for index, group in enumerate(nodes.security_groups):
+                yield (*path, "security_groups", index), group

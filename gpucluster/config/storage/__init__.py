@@ -17,13 +17,15 @@ from gpucluster.config.storage.efs import Efs as Efs
 from gpucluster.config.storage.existing import Existing as Existing
 from gpucluster.config.storage.existing import ExistingEfs as ExistingEfs
 from gpucluster.config.storage.existing import ExistingLustre as ExistingLustre
+from gpucluster.config.storage.existing import Ontap as Ontap
+from gpucluster.config.storage.existing import OpenZfs as OpenZfs
 from gpucluster.config.storage.fsx import DataRepository as DataRepository
 from gpucluster.config.storage.fsx import FsxLustre as FsxLustre
 from gpucluster.config.storage.home import HOME_ON_HEAD as HOME_ON_HEAD
 from gpucluster.config.storage.home import HeadNfs as HeadNfs
 from gpucluster.config.storage.mount import Mount as Mount
 
-KINDS: tuple[type[Mount], ...] = (FsxLustre, BeegfsRam, HeadNfs, Efs, Ebs, ExistingLustre, ExistingEfs)
+KINDS: tuple[type[Mount], ...] = (FsxLustre, BeegfsRam, HeadNfs, Efs, Ebs, ExistingLustre, ExistingEfs, OpenZfs, Ontap)
 TYPES = {kind: get_args(kind.model_fields["type"].annotation)[0] for kind in KINDS}
 """The kinds by their names in cluster.yaml. Two kinds may have the same: `kind_of` tells them apart."""
 NAMES = tuple(dict.fromkeys(TYPES.values()))

@@ -74,10 +74,12 @@ network: {{vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}}
 storage:
   - {THERE}
   - {{mount: /there-too, type: efs, file_system_id: fs-0123456789abcdef2}}
+  - {{mount: /zfs, type: fsx-openzfs, volume_id: fsvol-0123456789abcdef0}}
   - {DISK}
   - {DISK_THERE}
 """
 )
+EXISTING += "parameter_servers: {max_nodes: 4, placement_group: none}\n"
 BASES = {"existing": EXISTING, "small": SMALL, "full": FULL, "shared": SHARED}
 
 HEAD = "AWS::EC2::Instance"
@@ -208,6 +210,15 @@ ROWS: dict[str, Row] = {
     "head_node.termination_protection": in_small(
         "volume_gib: 100", "volume_gib: 100, termination_protection: true", IN_PLACE, "false -> true"
     ),
+    "head_node.security_groups": in_existing(
+        "volume_gib: 100", "volume_gib: 100, security_groups: [sg-01234567]", HEAD_REPLACED, "[] -> [sg-01234567]"
+    ),
+    "partitions[].security_groups": in_existing(
+        TRAIN, f"{TRAIN}, security_groups: [sg-01234567]", NEW_NODES, "[] -> [sg-01234567]"
+    ),
+    "parameter_servers.security_groups": in_existing(
+        "parameter_servers: {", "parameter_servers: {security_groups: [sg-01234567], ", NEW_NODES, "[] -> [sg-01234567]"
+    ),
     "head_node.scripts": in_small(
         "volume_gib: 100", f"volume_gib: 100, scripts: [{SCRIPT}]", IN_PLACE, "a head node that replaces this one"
     ),
@@ -300,6 +311,9 @@ ROWS: dict[str, Row] = {
     "storage[] on a volume": in_existing(f"  - {DISK}\n", "", DRAIN, "nodes unmount it; its final snapshot stays"),
     "storage[] on a volume that exists": in_existing(
         f"  - {DISK_THERE}\n", "", DRAIN, "nodes unmount it; vol-0123456789abcdef0 stays"
+    ),
+    "storage[].volume_id of a file system": in_existing(
+        "fsvol-0123456789abcdef0", "fsvol-0123456789abcdef1", DRAIN, "nodes mount fsvol-0123456789abcdef1 there"
     ),
     "storage[].deployment": in_full(
         PLAIN, f"{PLAIN}, deployment: persistent-1", REFUSED, "persistent-2 -> persistent-1"
@@ -396,6 +410,22 @@ ROWS: dict[str, Row] = {
         TRAIN, f"{TRAIN}, threads_per_core: 2", NOTHING, "as many threads a core as before"
     ),
     "parameter_servers.threads_per_core": in_full(_SERVERS, f"{_SERVERS}, threads_per_core: 1", DRAIN, "null -> 1"),
+    "partitions[].partition_options": in_small(
+        TRAIN, f"{TRAIN}, partition_options: {{MaxTime: 1-0}}", IN_PLACE, "slurmctld restarts; running jobs stay"
+    ),
+    "partitions[].node_options": in_small(
+        TRAIN, f"{TRAIN}, node_options: {{Weight: 5}}", IN_PLACE, "slurmctld restarts; running jobs stay"
+    ),
+    "partitions[].node_options of slurmd": in_small(
+        TRAIN, f"{TRAIN}, node_options: {{Weight: 5, MemSpecLimit: 9}}", DRAIN, "Slurm's node definition changes"
+    ),
+    "slurm.slurm_conf": in_small("region:", "slurm: {slurm_conf: KillWait=60}\nregion:", IN_PLACE, "running jobs stay"),
+    "slurm.cgroup_conf": in_small(
+        "region:", "slurm: {cgroup_conf: ConstrainSwapSpace=yes}\nregion:", IN_PLACE, "jobs that start from now on"
+    ),
+    "slurm.gres_conf": in_small(
+        "region:", "slurm: {gres_conf: NodeName=train-1 Name=a Count=2}\nregion:", DRAIN, "when it starts"
+    ),
     "slurm.memory": in_small(
         "region:", "slurm: {memory: allocated}\nregion:", DRAIN, "reserves and limits jobs' memory"
     ),
@@ -449,6 +479,17 @@ ROWS: dict[str, Row] = {
     "sagemaker.volume_gb": in_full("volume_gb: 90", "volume_gb: 80", NOTHING, "90 -> 80"),
     "sagemaker.spot": in_full("spot: true, max_wait: 24h", "spot: false", NOTHING, "true -> false"),
     "sagemaker.max_wait": in_full("max_wait: 24h", "max_wait: 48h", NOTHING, "1-00:00:00 -> 2-00:00:00"),
+    **{
+        f"security.policies.{role}": in_small(
+            "region:", f"security: {{policies: {{{role}: ['arn:aws:iam::aws:policy/x']}}}}\nregion:", IN_PLACE,
+            "[] -> [arn:aws:iam::aws:policy/x]",
+        )
+        for role in ("head", "nodes", "jobs")
+    },
+    "security.role_prefix": in_small(
+        "region:", "security: {role_prefix: team-}\nregion:", REFUSED, "null -> team-",
+        "AWS::IAM::Role: RoleName is create-only, and running nodes use the role",
+    ),
     "silence": in_small("region:", "silence: [subnet-zone]\nregion:", NOTHING, "changes only what `validate` reports"),
 }  # fmt: skip
 

@@ -95,6 +95,49 @@ def test_only_fsx_knows_where_a_lustre_file_system_is_that_exists() -> None:
     ]
 
 
+VOLUME = {"mount": "/zfs", "type": "fsx-openzfs", "volume_id": "fsvol-0123456789abcdef0"}
+NAMED = {"DescribeFileSystems": {"FileSystems": [{"FileSystemType": "OPENZFS", "DNSName": "fs-1.fsx"}]}}
+MACHINE = {"Endpoints": {"Nfs": {"DNSName": "svm-1.fs-1.fsx"}, "Management": {"DNSName": "no"}}}
+
+
+def volume(kind: str, **settings: str) -> dict[str, Any]:
+    name = "OpenZFSConfiguration" if kind == "OPENZFS" else "OntapConfiguration"
+    return {"Volumes": [{"VolumeType": kind, "FileSystemId": "fs-1", name: settings}]}
+
+
+@pytest.mark.parametrize(
+    ("mount", "answers", "row"),
+    [
+        (VOLUME, {"DescribeVolumes": volume("OPENZFS", VolumePath="/fsx/vol1"), **NAMED}, "fs-1.fsx\t/fsx/vol1"),
+        (
+            {**VOLUME, "type": "fsx-ontap"},
+            {
+                "DescribeVolumes": volume("ONTAP", JunctionPath="/vol1", StorageVirtualMachineId="svm-1"),
+                "DescribeStorageVirtualMachines": {"StorageVirtualMachines": [MACHINE]},
+            },
+            "svm-1.fs-1.fsx\t/vol1",
+        ),
+    ],
+    ids=["openzfs", "ontap"],
+)
+def test_a_volume_is_mounted_from_its_server_by_its_path(mount: dict[str, Any], answers: Any, row: str) -> None:
+    found = {**addresses.address(mount, answering([], **answers)), **mount}
+    assert list(storage.table([found])) == [f"/zfs\tnfs\t{row}\t-\t-\t-"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (volume("ONTAP"), "fsvol-0123456789abcdef0 is of the type ONTAP, not OPENZFS"),
+        (volume("OPENZFS"), "fsvol-0123456789abcdef0 has no path"),
+        (volume("OPENZFS", VolumePath="/fsx/a b"), "has the path '/fsx/a b'"),
+    ],
+)
+def test_a_volume_that_cannot_be_mounted_is_named(answer: Any, why: str) -> None:
+    with pytest.raises(addresses.Unusable, match=why):
+        addresses.address(VOLUME, answering([], DescribeVolumes=answer, **NAMED))
+
+
 def test_a_file_system_of_another_type_is_not_mounted() -> None:
     ask = answering([], DescribeFileSystems={"FileSystems": [{"FileSystemType": "WINDOWS"}]})
     with pytest.raises(addresses.Unusable, match="fs-0123456789abcdef0 is of the type WINDOWS, not LUSTRE"):

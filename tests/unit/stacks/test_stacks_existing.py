@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from test_stacks_roles import flat
 
 Template = dict[str, Any]
@@ -50,20 +51,41 @@ def test_nodes_know_efs_by_name_and_lustre_by_its_id(template_of: TemplateOf) ->
     assert efs["dns_name"] == "fs-0123456789abcdef1.efs.us-east-1.${AWS::URLSuffix}"
 
 
-def may_ask_fsx(template: Template) -> list[str]:
-    """The roles that may, by their logical ids without CDK's hash."""
-    policies = [each["Properties"] for each in template["Resources"].values() if each["Type"] == "AWS::IAM::Policy"]
-    return sorted(
-        each["Roles"][0]["Ref"].rstrip("0123456789ABCDEF")
-        for each in policies
-        if any("fsx:DescribeFileSystems" in statement["Action"] for statement in each["PolicyDocument"]["Statement"])
-    )
+def may_ask_fsx(template: Template) -> dict[str, list[str]]:
+    """The roles, by their logical ids without CDK's hash, and their actions of FSx."""
+    found: dict[str, list[str]] = {}
+    for each in template["Resources"].values():
+        if each["Type"] == "AWS::IAM::Policy":
+            role = each["Properties"]["Roles"][0]["Ref"].rstrip("0123456789ABCDEF")
+            actions = [
+                action
+                for statement in each["Properties"]["PolicyDocument"]["Statement"]
+                for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
+            ]
+            found.setdefault(role, []).extend(each for each in actions if each.startswith("fsx:"))
+    return {role: sorted(set(actions)) for role, actions in found.items() if actions}
+
+
+SYSTEMS = ["fsx:DescribeFileSystems"]
 
 
 def test_the_head_node_asks_fsx_and_all_nodes_do_for_home(template_of: TemplateOf) -> None:
-    assert may_ask_fsx(template_of(CLUSTER + STORAGE)) == ["HeadRole"]
-    assert may_ask_fsx(template_of(CLUSTER + STORAGE.replace("/data", "/home"))) == ["ComputeRole", "HeadRole"]
-    assert may_ask_fsx(template_of(CLUSTER)) == []
+    assert may_ask_fsx(template_of(CLUSTER + STORAGE)) == {"HeadRole": SYSTEMS}
+    home = STORAGE.replace("/data", "/home")
+    assert may_ask_fsx(template_of(CLUSTER + home)) == {"ComputeRole": SYSTEMS, "HeadRole": SYSTEMS}
+    assert may_ask_fsx(template_of(CLUSTER)) == {}
+
+
+@pytest.mark.parametrize(
+    ("type_", "actions"),
+    [
+        ("fsx-openzfs", ["fsx:DescribeFileSystems", "fsx:DescribeVolumes"]),
+        ("fsx-ontap", ["fsx:DescribeStorageVirtualMachines", "fsx:DescribeVolumes"]),
+    ],
+)
+def test_it_may_ask_for_what_an_address_takes(template_of: TemplateOf, type_: str, actions: list[str]) -> None:
+    entry = f"storage: [{{mount: /zfs, type: {type_}, volume_id: fsvol-0123456789abcdef0}}]\n"
+    assert may_ask_fsx(template_of(CLUSTER + entry)) == {"HeadRole": actions}
 
 
 VOLUMES = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from gpucluster.config.checks.network import security_groups
 from gpucluster.config.checks.online.account import Account, Refused, zones
 from gpucluster.config.checks.online.buckets import region_of, uris
 from gpucluster.config.checks.online.images import PUBLIC_PARAMETERS, amis_of, published_of
@@ -17,9 +18,11 @@ from gpucluster.config.checks.online.things import (
     PARAMETER,
     POLICY,
     RESERVATION,
+    SECURITY_GROUP,
     SUBNET,
     VPC,
 )
+from gpucluster.config.checks.security import named_policies
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.validators import Findings, Validator, register
@@ -156,6 +159,24 @@ KINDS = (
         lambda config: [(("security", "permissions_boundary_arn"), config.security.permissions_boundary_arn)],
         POLICY.look_up,
         "the policy {name} does not exist",
+    ),
+    Kind(
+        "policy-exists",
+        "Each of security.policies is an existing policy",
+        "error NoSuchEntity of IAM AttachRolePolicy: Policy … does not exist or is not attachable",
+        lambda config: ((("security", *place), arn) for place, arn in named_policies(config.security)),
+        POLICY.look_up,
+        "the policy {name} does not exist",
+        "`aws iam list-policies` lists the account's policies",
+    ),
+    Kind(
+        "security-group-exists",
+        "Each of security_groups exists",
+        "error InvalidGroup.NotFound of EC2 RunInstances",
+        security_groups,
+        SECURITY_GROUP.look_up,
+        NOT_SEEN,
+        "aws ec2 describe-security-groups --region {region} lists them",
     ),
     Kind(
         "bucket-exists",

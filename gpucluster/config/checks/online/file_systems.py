@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpucluster.config.checks.online.account import Account, Answer, Refused, zone
 from gpucluster.config.checks.online.admitted import not_admitted
-from gpucluster.config.checks.online.things import EFS, FSX, SUBNET
+from gpucluster.config.checks.online.things import EFS, FSX, FSX_VOLUME, SUBNET
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
-from gpucluster.config.storage import Existing, ExistingEfs, ExistingLustre
+from gpucluster.config.storage import Existing, ExistingEfs, ExistingLustre, Ontap, OpenZfs
 from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("File systems that exist (ask AWS)", needs="aws")
@@ -22,6 +22,8 @@ EFS_API = "https://docs.aws.amazon.com/efs/latest/ug/API_FileSystemDescription.h
 MATRIX = "https://docs.aws.amazon.com/fsx/latest/LustreGuide/lustre-client-matrix.html"
 TARGETS = "https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html: the zone of the instance"
 USABLE = ("AVAILABLE", "UPDATING")
+VOLUME_USABLE = ("AVAILABLE", "CREATED")
+"""FSx's API reference, Volume: Lifecycle. OpenZFS has the first, ONTAP the second."""
 LUSTRE_PORT, NFS_PORT = 988, 2049
 """A client of Lustre connects to 988; AWS ParallelCluster asks for no more (its page "SharedStorage section")."""
 
@@ -44,7 +46,19 @@ def system_of(account: Account, storage: Existing) -> System | None:
     if isinstance(storage, ExistingEfs):
         found = EFS.look_up(account, storage.file_system_id)
         return _efs(account, storage.file_system_id, found) if found else None
-    return _fsx(FSX.look_up(account, storage.its_id))
+    if isinstance(storage, ExistingLustre):
+        return _fsx(FSX.look_up(account, storage.file_system_id))
+    volume = FSX_VOLUME.look_up(account, storage.its_id)
+    if volume is None:
+        return None
+    return _of_volume(volume, _fsx(FSX.look_up(account, volume["FileSystemId"])))
+
+
+def _of_volume(volume: Answer, system: System | None) -> System | None:
+    """A volume is where its file system is, and has a state of its own."""
+    if system is None or volume["Lifecycle"] in VOLUME_USABLE:
+        return system
+    return replace(system, state=volume["Lifecycle"])
 
 
 def _fsx(found: Answer | None) -> System | None:
@@ -71,15 +85,16 @@ def _efs(account: Account, system_id: str, found: Answer) -> System:
     )
 
 
-@validator("file-system-exists", "error FileSystemNotFound of FSx and EFS DescribeFileSystems")
+@validator("file-system-exists", "error FileSystemNotFound of FSx and EFS, VolumeNotFound of FSx")
 def file_system_exists(storage: Existing, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The account sees the named file system in the region."""
     if system_of(account, storage) is None:
         service = "efs" if isinstance(storage, ExistingEfs) else "fsx"
+        what = "volumes" if storage.id_key == "volume_id" else "file-systems"
         yield Finding(
             (*path, storage.id_key),
             f"the account sees no {storage.its_id} in {config.region}",
-            f"aws {service} describe-file-systems --region {config.region} lists those that it sees; a file system of "
+            f"aws {service} describe-{what} --region {config.region} lists those that it sees; a file system of "
             "another account or region cannot be named",
         )
 
@@ -104,6 +119,37 @@ def file_system_is_lustre(storage: ExistingLustre, path: Path, config: ClusterCo
 def _other(kind: str) -> str:
     named = {"OPENZFS": "fsx-openzfs", "ONTAP": "fsx-ontap"}.get(kind)
     return f"write type: {named} and volume_id: fsvol-…" if named else "nodes mount LUSTRE, OPENZFS and ONTAP"
+
+
+@validator("fsx-volume-of-type", "https://docs.aws.amazon.com/fsx/latest/APIReference/API_Volume.html: VolumeType")
+def fsx_volume_of_type(storage: OpenZfs | Ontap, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The volume is one of OpenZFS or ONTAP, as its entry says, and one of ONTAP has a junction path."""
+    volume = FSX_VOLUME.look_up(account, storage.volume_id)
+    wanted = "OPENZFS" if isinstance(storage, OpenZfs) else "ONTAP"
+    if volume and volume["VolumeType"] != wanted:
+        said = f"{storage.volume_id} is a volume of {volume['VolumeType']}"
+        yield Finding((*path, "volume_id"), said, _other(volume["VolumeType"]))
+    elif volume and wanted == "ONTAP" and not volume.get("OntapConfiguration", {}).get("JunctionPath"):
+        command = f"aws fsx update-volume --volume-id {storage.volume_id} --ontap-configuration JunctionPath=/…"
+        yield Finding((*path, "volume_id"), f"{storage.volume_id} has no junction path: nobody can mount it", command)
+
+
+@validator(
+    "openzfs-home-export",
+    "https://docs.aws.amazon.com/fsx/latest/APIReference/API_OpenZFSClientConfiguration.html: Options; man exports.5",
+)
+def openzfs_home_export(storage: OpenZfs, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """An OpenZFS volume for /home is exported with rw and no_root_squash: root makes the home directories."""
+    volume = FSX_VOLUME.look_up(account, storage.volume_id) if storage.mount == "/home" else None
+    exports = (volume or {}).get("OpenZFSConfiguration", {}).get("NfsExports", [])
+    options = [set(client["Options"]) for export in exports for client in export["ClientConfigurations"]]
+    if options and not any({"rw", "no_root_squash"} <= each for each in options):
+        yield Finding(
+            (*path, "volume_id"),
+            f"{storage.volume_id} is exported without rw and no_root_squash, which /home needs",
+            f"aws fsx update-volume --volume-id {storage.volume_id} --open-zfs-configuration "
+            "'NfsExports=[{ClientConfigurations=[{Clients=*,Options=[rw,crossmnt,no_root_squash]}]}]'",
+        )
 
 
 @validator("file-system-version", f"{MATRIX}: Ubuntu 24, client 2.15: file systems of 2.12 and 2.15")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ipaddress import IPv4Network
 
-from gpucluster.config.checks.network import BESIDE_NODES, DOCKER, VPC_CIDR
+from gpucluster.config.checks.network import BESIDE_NODES, DOCKER, VPC_CIDR, security_groups
 from gpucluster.config.checks.online.account import Account, Answer, deployed, zone
-from gpucluster.config.checks.online.things import SUBNET, VPC
+from gpucluster.config.checks.online.things import SECURITY_GROUP, SUBNET, VPC
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig, Network
 from gpucluster.config.validators import Findings, Validators
@@ -253,3 +253,16 @@ def _nodes(config: ClusterConfig, *, always: bool) -> int:
 
 def _dashed(name: str) -> str:
     return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name)
+
+
+@validator(
+    "security-groups-in-vpc",
+    "error InvalidParameter of EC2 RunInstances: Security group … belong to different networks",
+)
+def security_groups_in_vpc(config: ClusterConfig, account: Account) -> Findings:
+    """Each of security_groups is in vpc_id."""
+    for path, id_ in security_groups(config):
+        group = SECURITY_GROUP.look_up(account, id_)
+        if group and group.get("VpcId") != config.network.vpc_id:
+            message = f"{id_} is in {group.get('VpcId')}, not in {config.network.vpc_id}"
+            yield Finding(path, message, "name a security group of that VPC")

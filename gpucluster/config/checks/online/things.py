@@ -54,6 +54,7 @@ CONNECT_ENDPOINT = Thing(
     "InstanceConnectEndpoints",
     ("InvalidInstanceConnectEndpointId",),
 )
+SECURITY_GROUP = Thing("ec2", "describe_security_groups", "GroupIds", "SecurityGroups", ("InvalidGroup",))
 KEY = Thing("kms", "describe_key", "KeyId", "KeyMetadata", ("NotFoundException",))
 POLICY = Thing("iam", "get_policy", "PolicyArn", "Policy", ("NoSuchEntity",))
 PARAMETER = Thing("ssm", "get_parameter", "Name", "Parameter", ("ParameterNotFound",))
@@ -68,3 +69,4 @@ INTERFACE = Thing(
 )
 FSX = Thing("fsx", "describe_file_systems", "FileSystemIds", "FileSystems", ("FileSystemNotFound",))
 EFS = Thing("efs", "describe_file_systems", "FileSystemId", "FileSystems", ("FileSystemNotFound",))
+FSX_VOLUME = Thing("fsx", "describe_volumes", "VolumeIds", "Volumes", ("VolumeNotFound",))

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from gpucluster.config.fields import FileSystemId
+from gpucluster.config.fields import FileSystemId, FsxVolumeId
 from gpucluster.config.outcome import Difference, Drain, Effect, Outcome, in_place, refused
 from gpucluster.config.storage.mount import TYPE, Cluster, Mount, Step
 from gpucluster.hardware.prices import Price
@@ -73,3 +73,21 @@ class ExistingEfs(Existing):
     @property
     def clients(self) -> tuple[str, ...]:
         return ("efs",)
+
+
+class OpenZfs(Existing):
+    type: Annotated[Literal["fsx-openzfs"], TYPE]
+    volume_id: FsxVolumeId
+
+    asks_fsx: ClassVar[bool] = True
+    id_key: ClassVar[str] = "volume_id"
+    updates = {"volume_id": _another}
+
+
+class Ontap(Existing):
+    type: Annotated[Literal["fsx-ontap"], TYPE]
+    volume_id: FsxVolumeId
+
+    asks_fsx: ClassVar[bool] = True
+    id_key: ClassVar[str] = "volume_id"
+    updates = {"volume_id": _another}

@@ -23,6 +23,7 @@ OURS = (
     "ebs",
     "efs",
     "fsx",
+    "nfs",
     "home_mount",
     "kernel",
     "lustre",
@@ -406,6 +407,8 @@ def test_a_node_without_efa_for_lustre_reports_it_and_uses_tcp(node: Node, heade
 
 HOME_ON_EFS = 'HOME_ON=efs; parameter() { echo "$1" >>"$ROOT/asked"; echo fs-1.efs.us-east-1.amazonaws.com; }'
 HOME_ON_LUSTRE = "HOME_ON=fsx-lustre"
+HOME_ON_ZFS = "HOME_ON=fsx-openzfs"
+NFS = "nfs4 -o noatime,hard,timeo=600,nconnect=16"
 
 
 def home_elsewhere(node: Node) -> None:
@@ -423,6 +426,7 @@ def home_elsewhere(node: Node) -> None:
 
 @pytest.mark.parametrize(("header", "source"), [
     (HOME_ON_EFS, "nfs4 -o nfsvers=4.1,"), (HOME_ON_LUSTRE, f"lustre -o noatime,flock {DNS}@tcp:/abcdefgh"),
+    (HOME_ON_ZFS, f"{NFS} {DNS}:abcdefgh"), (HOME_ON_ZFS.replace("openzfs", "ontap"), f"{NFS} {DNS}:abcdefgh"),
 ])  # fmt: skip
 def test_home_elsewhere_keeps_the_users_of_the_image(head: Node, header: str, source: str) -> None:
     """It is first mounted elsewhere, and the login user's directory is copied there before the mount would hide it."""
@@ -437,6 +441,16 @@ def test_home_elsewhere_keeps_the_users_of_the_image(head: Node, header: str, so
     if header == HOME_ON_EFS:
         assert (head.root / "asked").read_text() == "storage/home\n"
     assert bool(head.asked("apt-mark")) is (header == HOME_ON_LUSTRE), "Lustre's client comes first"
+
+
+def test_volumes_of_openzfs_and_ontap_are_mounted_over_nfs(node: Node) -> None:
+    known = {"dns_name": DNS, "mount_name": "/fsx/vol1", "version": "", "for_everybody": []}
+    node.has({"mount": "/zfs", "type": "fsx-openzfs", **known}, {"mount": "/ontap", "type": "fsx-ontap", **known})
+    done = node.run("lustre_client", "storage_mounts")
+    assert done.returncode == 0, done.stderr
+    assert node.asked("mount") == [f"-t {NFS} {DNS}:/fsx/vol1 {mount}" for mount in ("/zfs", "/ontap")]
+    assert node.fstab()[0] == f"{DNS}:/fsx/vol1 /zfs {NFS.replace(' -o', '')},_netdev,nofail 0 0"
+    assert not node.asked("apt-mark"), "no client of Lustre"
 
 
 def test_home_that_root_may_not_write_ends_the_boot_with_the_reason(node: Node) -> None:

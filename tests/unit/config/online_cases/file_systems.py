@@ -50,6 +50,32 @@ def fsx(*rules: dict[str, Any], **keys: Any) -> Answers:
     return {**grouped(*(rules or (IN_CIDR,))), "fsx describe_file_systems": {"FileSystems": [found]}}
 
 
+VOLUME = "fsvol-0123456789abcdef0"
+
+
+def on_fsx(type_: str, mount: str = "/data") -> Keys:
+    entry = {"mount": mount, "type": type_, "volume_id": VOLUME}
+    return cluster(availability_zone="us-east-1a", network=NETWORK, storage=[entry])
+
+
+ZFS, ONTAP = on_fsx("fsx-openzfs"), on_fsx("fsx-ontap")
+
+
+def volume(kind: str, *options: str, system: Answers | None = None, **keys: Any) -> Answers:
+    """DescribeVolumes. `options`: of the export of an OpenZFS volume."""
+    exports = [{"ClientConfigurations": [{"Clients": "*", "Options": list(options)}]}] if options else []
+    found = {
+        "VolumeId": VOLUME,
+        "VolumeType": kind,
+        "FileSystemId": ID,
+        "Lifecycle": "AVAILABLE" if kind == "OPENZFS" else "CREATED",
+        "OpenZFSConfiguration": {"VolumePath": "/fsx/vol1", "NfsExports": exports},
+        "OntapConfiguration": {"JunctionPath": "/vol1"},
+        **keys,
+    }
+    return {**(system or fsx(FileSystemType=kind)), "fsx describe_volumes": {"Volumes": [found]}}
+
+
 def efs(*rules: dict[str, Any], state: str = "available", **target: Any) -> Answers:
     system = {
         "OwnerId": "123456789012",
@@ -106,17 +132,59 @@ def of_networks(*cidrs: str) -> dict[str, Any]:
 
 
 CASES: dict[str, Online | list[Online]] = {
+    "fsx-volume-of-type": [
+        *(
+            Online(
+                cluster=keys,
+                key="storage[0].volume_id",
+                says=f"{VOLUME} is a volume of {other}",
+                fails=volume(other),
+                passes=volume(kind),
+            )
+            for keys, kind, other in ((ZFS, "OPENZFS", "ONTAP"), (ONTAP, "ONTAP", "OPENZFS"))
+        ),
+        Online(
+            cluster=ONTAP,
+            key="storage[0].volume_id",
+            says=f"{VOLUME} has no junction path: nobody can mount it",
+            fails=volume("ONTAP", OntapConfiguration={}),
+            passes=volume("ONTAP"),
+        ),
+    ],
+    "openzfs-home-export": Online(
+        cluster=on_fsx("fsx-openzfs", "/home"),
+        key="storage[0].volume_id",
+        says=f"{VOLUME} is exported without rw and no_root_squash, which /home needs",
+        fails=volume("OPENZFS", "rw", "crossmnt"),
+        passes=volume("OPENZFS", "rw", "crossmnt", "no_root_squash"),
+    ),
     "file-system-exists": [
         Online(
-            cluster=keys,
-            key="storage[0].file_system_id",
-            says=f"the account sees no {ID} in us-east-1",
-            fails={f"{service} describe_file_systems": "FileSystemNotFound"},
-            passes=there,
-        )
-        for keys, service, there in ((LUSTRE, "fsx", fsx()), (EFS, "efs", efs()))
+            cluster=ZFS,
+            key="storage[0].volume_id",
+            says=f"the account sees no {VOLUME} in us-east-1",
+            fails={"fsx describe_volumes": "VolumeNotFound"},
+            passes=volume("OPENZFS"),
+        ),
+        *(
+            Online(
+                cluster=keys,
+                key="storage[0].file_system_id",
+                says=f"the account sees no {ID} in us-east-1",
+                fails={f"{service} describe_file_systems": "FileSystemNotFound"},
+                passes=there,
+            )
+            for keys, service, there in ((LUSTRE, "fsx", fsx()), (EFS, "efs", efs()))
+        ),
     ],
     "file-system-usable": [
+        Online(
+            cluster=ONTAP,
+            key="storage[0].volume_id",
+            says=f"{VOLUME} is failed, and cannot be mounted",
+            fails=volume("ONTAP", Lifecycle="FAILED"),
+            passes=volume("ONTAP"),
+        ),
         Online(
             cluster=LUSTRE,
             key="storage[0].file_system_id",
@@ -198,6 +266,13 @@ CASES: dict[str, Online | list[Online]] = {
                 ({**IN_CIDR, "FromPort": 989}, {**of_networks("0.0.0.0/0"), "IpProtocol": "-1"}),
                 (of_groups("sg-9"), IN_CIDR),
             )
+        ),
+        Online(
+            cluster=ZFS,
+            key="storage[0].volume_id",
+            says=f"the security group sg-1 of {VOLUME} does not admit TCP 2049 from head_node",
+            fails=volume("OPENZFS", system=fsx(of_networks("0.0.0.0/0"), FileSystemType="OPENZFS")),
+            passes=volume("OPENZFS"),
         ),
         Online(
             cluster=EFS,

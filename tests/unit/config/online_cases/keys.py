@@ -29,6 +29,9 @@ def policy(service: str) -> Answers:
     return {**key(), "kms get_key_policy": {"Policy": json.dumps({"Statement": [root, other]})}}
 
 
+OF_TEAM = "arn:aws:iam::123456789012:policy/team"
+GRANTED = cluster(security={"policies": {"nodes": [OF_TEAM]}})
+
 CASES: dict[str, Online | list[Online]] = {
     "kms-key-exists": Online(
         KEYED,
@@ -36,6 +39,13 @@ CASES: dict[str, Online | list[Online]] = {
         says="the KMS key arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab does not exist",
         fails={"kms describe_key": "NotFoundException"},
         passes=key(),
+    ),
+    "policy-exists": Online(
+        GRANTED,
+        key="security.policies.nodes[0]",
+        says=f"the policy {OF_TEAM} does not exist",
+        fails={"iam get_policy": "NoSuchEntity"},
+        passes={"iam get_policy": {"Policy": {"Arn": OF_TEAM}}},
     ),
     "ebs-default-key": Online(
         cluster(),

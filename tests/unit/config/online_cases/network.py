@@ -89,6 +89,12 @@ def services(*without: str) -> Answers:
     }
 
 
+def groups(vpc_id: str) -> Answers:
+    return {**VPC, "ec2 describe_security_groups": {"SecurityGroups": [{"GroupId": "sg-11111111", "VpcId": vpc_id}]}}
+
+
+GROUPED = {**THERE, "head_node": {"security_groups": ["sg-11111111"]}}
+
 CASES: dict[str, Online | list[Online]] = {
     "endpoint-services-in-zone": Online(
         cluster(network={"internet": "none"}, software={"image": "ami-0123456789abcdef0"}),
@@ -96,6 +102,20 @@ CASES: dict[str, Online | list[Online]] = {
         says="us-east-1a offers no endpoints of com.amazonaws.us-east-1.logs",
         fails=services("logs"),
         passes=services(),
+    ),
+    "security-group-exists": Online(
+        GROUPED,
+        key="head_node.security_groups[0]",
+        says="the account sees no sg-11111111 in us-east-1",
+        fails={"ec2 describe_security_groups": "InvalidGroup.NotFound"},
+        passes=groups("vpc-11111111"),
+    ),
+    "security-groups-in-vpc": Online(
+        GROUPED,
+        key="head_node.security_groups[0]",
+        says="sg-11111111 is in vpc-22222222, not in vpc-11111111",
+        fails=groups("vpc-22222222"),
+        passes=groups("vpc-11111111"),
     ),
     "vpc-exists": Online(
         THERE,

@@ -20,7 +20,7 @@ CASES: dict[str, Case | list[Case]] = {
     "storage-type": Case(
         fails=storage("fsx-luster"),
         key="storage[0].type",
-        says="must be fsx-lustre, beegfs-ram, head-nfs, efs or ebs, got 'fsx-luster'",
+        says="must be fsx-lustre, beegfs-ram, head-nfs, efs, ebs, fsx-openzfs or fsx-ontap, got 'fsx-luster'",
         passes=storage("fsx-lustre"),
     ),
     "fsx-compression": Case(

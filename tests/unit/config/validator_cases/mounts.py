@@ -10,7 +10,7 @@ SYSTEM = "fs-0123456789abcdef0"
 LINK: Keys = {"path": "/a", "s3": "s3://bucket/a"}
 
 
-def existing(*types: str, **keys: str) -> Keys:
+def existing(*types: str, **keys: str | None) -> Keys:
     """Entries of file systems that exist, at /data0, /data1 …, in a VPC that exists."""
     network = {"vpc_id": "vpc-11111111", "subnet_id": "subnet-11111111"}
     named = {"file_system_id": SYSTEM, **keys}
@@ -120,6 +120,12 @@ CASES: dict[str, Case | list[Case]] = {
         key="storage[1].file_system_id",
         says=f"{SYSTEM} is mounted at /data0 already",
         passes=existing("efs"),
+    ),
+    "fsx-volume-id-form": Case(
+        fails=existing("fsx-openzfs", file_system_id=None, volume_id="vol-0123456789abcdef0"),
+        key="storage[0].volume_id",
+        says="must be the id of a volume on FSx for OpenZFS or ONTAP (fsvol-…), got 'vol-0123456789abcdef0'",
+        passes=existing("fsx-ontap", file_system_id=None, volume_id="fsvol-0123456789abcdef0"),
     ),
     "file-system-id-form": Case(
         fails=existing("fsx-lustre", file_system_id="fs-1234"),

@@ -24,7 +24,28 @@ def closed(**keys: Any) -> dict[str, Any]:
     return cluster(**{"software": {"image": BAKED}, "network": {"internet": "none"}, **keys})
 
 
+GROUPS = [f"sg-0123456{n}" for n in range(5)]
+GROUPED = {**existing(), "parameter_servers": {"security_groups": GROUPS[:4]}}
+
 CASES = {
+    "security-groups-form": Case(
+        fails={**existing(), "head_node": {"security_groups": ["default"]}},
+        key="head_node.security_groups[0]",
+        says="must be a security group's id (sg-…), got 'default'",
+        passes=GROUPED,
+    ),
+    "security-groups-need-vpc": Case(
+        fails=cluster(head_node={"security_groups": GROUPS[:1]}),
+        key="head_node.security_groups",
+        says="a security group is in one VPC, and this cluster makes a new one",
+        passes=GROUPED,
+    ),
+    "security-groups-count": Case(
+        fails={**existing(), "partitions": [PARTITION | {"security_groups": GROUPS}]},
+        key="partitions[0].security_groups",
+        says="must be at most 4, got 5: with ours a network interface takes 5",
+        passes=GROUPED,
+    ),
     "subnet-needs-vpc": Case(
         fails=network(subnet_id=SUBNET),
         key="network.subnet_id",
