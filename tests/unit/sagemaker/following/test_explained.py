@@ -122,7 +122,7 @@ def test_what_our_own_program_in_the_container_writes(why, tmp_path):
         return text.replace("127.0.0.", "algo-")
 
     job = Job(tmp_path, hosts=2)
-    fails = "import os, time\nif os.environ['RANK'] == '1': {}['lr']\ntime.sleep(60)\n"
+    fails = "import os, time\nif os.environ['RANK'] == '1': {}['lr']\ntime.sleep(1)\n"
     ended = job.run("--launcher", "srun", "--ranks-per-node", "1", *program(tmp_path, fails))
     log = [named(line) for _, out in ended for line in out.splitlines()]
     found = why(*log, **FAILED, FailureReason=f"AlgorithmError: {named(job.failure('127.0.0.2'))}")
