@@ -78,7 +78,7 @@ def _show(job: Prepared) -> int:
 def _submit(connection: Connection, target: Target, job: Prepared, asked: Asked) -> int:
     import json
 
-    from gpucluster.cli.frame import training_log
+    from gpucluster.cli.frame import money, training_log
     from gpucluster.cli.frame.following import tell
     from gpucluster.sagemaker import request, submission
     from gpucluster.sagemaker.following.account import Account
@@ -96,6 +96,8 @@ def _submit(connection: Connection, target: Target, job: Prepared, asked: Asked)
     nodes, ranks = job.spec.nodes, job.spec.nodes * request.ranks_per_node(job.spec, target)
     size = f"{ranks} rank{'s' * (ranks > 1)} on {nodes} host{'s' * (nodes > 1)} of {target.instance_type}"
     tell(f"job {done.job} submitted: {size}")
+    if not connection.is_local and (price := money.of_training(job.spec, target)):
+        tell(price)
     link = submission.console(target.region, done.job)
     tell(link)
     account = Account(target, connection.client)
