@@ -3,7 +3,8 @@
 Render, stacks, jobs, plan and updates take a Layout, and do not read from the file what it has.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from gpucluster import account
@@ -72,6 +73,8 @@ class Partition(NamedTuple):
     scripts: tuple[Script, ...] = ()
     security_groups: tuple[str, ...] = ()
     """Those of the file, beside ours."""
+    partition_options: Mapping[str, str] = MappingProxyType({})
+    node_options: Mapping[str, str] = MappingProxyType({})
 
     @property
     def gpus_per_node(self) -> int:
@@ -182,6 +185,8 @@ def _partition(each: nodes.Partition, config: ClusterConfig, group: Group | None
         max_usd_per_hour=each.max_usd_per_hour,
         scripts=each.scripts,
         security_groups=each.security_groups,
+        partition_options=each.partition_options,
+        node_options=each.node_options,
         ram=config.ram if config.ram and config.ram.partition == each.name else None,
     )
 

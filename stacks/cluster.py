@@ -14,6 +14,7 @@ from gpucluster import render, updates
 from gpucluster.baking import pins
 from gpucluster.config import ClusterConfig
 from gpucluster.config.construct_ids import pascal
+from gpucluster.config.door import pinned as find_door
 from gpucluster.config.scripts import minutes
 from gpucluster.layout import expand
 from stacks import encryption, record, role_names, roles
@@ -52,12 +53,12 @@ class GpuCluster(cdk.Stack):
             cdk.Tags.of(self).add(tag, value)
         self.key = encryption.customer_key(self, config.security.kms_key_arn)
         roles.bound(self, config.security.permissions_boundary_arn)
-        self.network = Network(
-            self, "Network", config=config, availability_zone=config.availability_zone or self.availability_zones[0]
-        )
+        entries = pins.read(config._document.file)
+        zone = config.availability_zone or self.availability_zones[0]
+        door = find_door(entries, config, self.account)
+        self.network = Network(self, "Network", config=config, availability_zone=zone, door=door)
         key = updates.replacements_key(config.name, account=self.account, region=config.region)
-        self.replacements = int(pins.read(config._document.file).get(key, 0))
-        zone = self.network.availability_zone
+        self.replacements = int(entries.get(key, 0))
         record.keep(self, self.layout, availability_zone=zone, head_replacements=self.replacements)
         self.bundle = self._bundle(synthesizer)
         self.munge_key = self._munge_key()

@@ -11,6 +11,7 @@ from constructs import Construct
 
 from gpucluster import ports
 from gpucluster.config import ClusterConfig
+from gpucluster.config.door import Door
 from stacks.endpoints import Endpoints
 
 SLURM = ec2.Port.tcp_range(ports.SLURMCTLD, ports.SLURMDBD)
@@ -28,12 +29,21 @@ class Network(Construct):
     """Nodes have only private addresses. They reach the internet through NAT or endpoints; users reach them through the
     Instance Connect Endpoint.
 
-    In an existing VPC only security groups, the private zone and that endpoint are created. If the file names the VPC's
-    own endpoint, that one is used: AWS allows one for each VPC. The VPC's owner provides the subnet's route and the
+    In an existing VPC only security groups, the private zone and that endpoint are created. If the VPC has
+    an endpoint, that one is used: AWS allows one for each VPC. The VPC's owner provides the subnet's route and the
     endpoints of AWS's APIs: AWS refuses a second endpoint with private DNS for a service.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, config: ClusterConfig, availability_zone: str) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        config: ClusterConfig,
+        availability_zone: str,
+        door: Door | None = None,
+    ) -> None:
+        """`door`: the endpoint that the VPC has, if the file does not name it."""
         super().__init__(scope, id_)
         self.availability_zone = availability_zone
         self.exists = config.network.vpc_id is not None
@@ -46,9 +56,10 @@ class Network(Construct):
         self._between_nodes()
         if config.monitoring.scrape_from:
             self._accept_scrapes(config.monitoring.scrape_from)
-        self.endpoint_id = config.network.connect_endpoint_id or self._instance_connect_endpoint()
-        if config.network.connect_security_group_id:
-            self._accept_ssh(config.network.connect_security_group_id)
+        endpoint_id, group_id = door or (config.network.connect_endpoint_id, config.network.connect_security_group_id)
+        self.endpoint_id = endpoint_id or self._instance_connect_endpoint()
+        if group_id:
+            self._accept_ssh(group_id)
         if config.network.internet == "none" and not self.exists:
             self.endpoints = Endpoints(
                 self,

@@ -54,7 +54,7 @@ Examples:
   gpucluster bench --variant bucket-mb=10 --variant bucket-mb=25 -- python train.py
   gpucluster bench --metrics 'throughput=images/s: ([0-9.]+)' --variant NCCL_ALGO=Ring -- python train.py
   gpucluster bench --feed --variant workers=12 job.yaml
-  gpucluster bench --targets slurm,sagemaker --launchers smddp,horovodrun -- python train.py
+  gpucluster bench --targets slurm,sagemaker --launchers torchrun,srun -- python train.py
 """
 
 

@@ -44,13 +44,14 @@ def command(context: CliContext, job_ids: tuple[str, ...]) -> int:
 
 
 def _stop(places: Mapping[str, Account], cancelled: list[str]) -> None:
-    """Stops each training job that has not ended, and adds it to `cancelled`. Raises AwsError, UsageError."""
+    """Stops each training job, also of a sweep, that has not ended, and adds it to `cancelled`. Raises AwsError,
+    UsageError."""
     from gpucluster.sagemaker.following import jobs as training_jobs
+    from gpucluster.sagemaker.following import members
     from gpucluster.sagemaker.following.training import STOP_S
 
-    for name, account in places.items():
-        training_jobs.describe(account, name)
-    for name, account in places.items():
+    found = {name: account for asked, account in places.items() for name in members.expanded(account, asked)}
+    for name, account in found.items():
         if not training_jobs.stop(account, name):
             click.echo(f"job {name} has already ended", err=True)
             continue

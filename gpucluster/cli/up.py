@@ -71,6 +71,7 @@ def command(
         with aws_errors(), deployment.turn("up"):
             refuse_another(context.config_path, config)
             ask_account(context.config_path, config)
+            use_door(context.config_path, config)
             refuse_lost_images(context.config_path, config)
             pin_larger_disks(context.config_path, config)
             deployment.let_finish()
@@ -133,6 +134,20 @@ def ask_account(config_file: Path, config: ClusterConfig) -> None:
         if notice.level == "warning":
             click.echo(notice.render(), err=True)
     online.refuse(notices)
+
+
+def use_door(config_file: Path, config: ClusterConfig) -> None:
+    """Finds the EC2 Instance Connect Endpoint of an existing VPC, which can have only one."""
+    if config.network.vpc_id and not config.network.connect_endpoint_id:
+        from gpucluster.cluster import aws, doors, online
+        from gpucluster.config.checks.online.account import Refused
+
+        try:
+            door = doors.follow(config_file, config, online.LiveAccount(aws.connect(config, config_file).client))
+        except Refused:  # the account's checks have said so
+            return
+        if door:
+            click.echo(f"SSH comes through {door.endpoint_id}, which {config.network.vpc_id} already has", err=True)
 
 
 def refuse_lost_images(config_file: Path, config: ClusterConfig) -> None:

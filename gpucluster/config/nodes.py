@@ -20,6 +20,7 @@ from gpucluster.config.fields import (
 from gpucluster.config.limits import Limit
 from gpucluster.config.scripts import Script
 from gpucluster.config.section import Section, Separate, or_blank, pass_refused
+from gpucluster.config.slurm import Options
 
 PARAMETER_SERVERS = "ps"
 """The name of the partition of parameter servers, which is reserved."""
@@ -115,6 +116,8 @@ class Partition(Section):
     idle_minutes: Annotated[
         Amount, Limit("idle-minutes-above-zero", "man slurm.conf.5: SuspendTime: -1 disables power saving")
     ] = 10.0
+    partition_options: Options = {}
+    node_options: Options = {}
     max_usd_per_hour: Annotated[
         Amount | None, Limit("partition-ceiling-above-zero", "https://aws.amazon.com/ec2/pricing/on-demand/", "Budget")
     ] = None

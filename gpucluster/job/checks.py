@@ -91,7 +91,7 @@ def check(spec: JobSpec, layout: Layout) -> Iterator[Finding]:
         yield from administrator.check(spec, config)
     yield from _packages(spec)
     yield from _signal(spec, partition, layout.config)
-    yield from _elements(spec)
+    yield from elements(spec)
     yield from slurm_keys.check(spec, partition, config)
     yield from task.check(spec, config)
     yield from program.check(spec)
@@ -271,7 +271,7 @@ def default_name(spec: JobSpec) -> str:
     return kept.strip(".-_")[:64] or "job"
 
 
-def _elements(spec: JobSpec) -> Findings:
+def elements(spec: JobSpec) -> Findings:
     if spec.sweep and spec.array:
         yield Finding(("array",), "a sweep is already an array", "keep one of the two")
     if spec.max_parallel and not spec.sweep and not spec.array:

@@ -108,6 +108,9 @@ def security_groups(node: Node, conversion: Conversion) -> Item | None:
 
 
 def threads(node: Node) -> Item | None:
+    asked = str(node.section("CustomSlurmSettings").data.get("ThreadsPerCore", ""))
+    if asked in ("1", "2"):
+        return item("threads_per_core", int(asked), node, "CustomSlurmSettings.ThreadsPerCore")
     if not node.flag("DisableSimultaneousMultithreading"):
         node.leave("DisableSimultaneousMultithreading", "false is the default here, too", "unneeded")
         return None

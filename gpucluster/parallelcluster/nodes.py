@@ -204,7 +204,8 @@ def _options(queue: Node, resource: Node) -> list[Item | None]:
         sources.append("JobExclusiveAllocation")
     else:
         queue.leave("JobExclusiveAllocation", "false is the default of sbatch here, too", "unneeded")
-    node: dict[str, Any] = {key: _number(value) for key, value in resource.settings("CustomSlurmSettings").items()}
+    own = resource.settings("CustomSlurmSettings")
+    node: dict[str, Any] = {key: _number(value) for key, value in own.items() if key != "ThreadsPerCore"}
     return [
         item("partition_options", partition, queue, *sources) if partition else None,
         item("node_options", node, resource, "CustomSlurmSettings") if node else None,

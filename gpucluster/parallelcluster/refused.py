@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gpucluster.config import loads
 from gpucluster.errors import ConfigError, Notice
 from gpucluster.parallelcluster.conversion import Conversion
-from gpucluster.parallelcluster.lines import Item, Page
+from gpucluster.parallelcluster.lines import Item, Page, Text
 
 ROUNDS = 100
 
@@ -25,7 +25,8 @@ def without_refused(items: Sequence[Item], conversion: Conversion) -> bool:
         try:
             loads(page.text())
         except ConfigError as error:
-            errors = [each for each in error.problems if each.level == "error"]
+            each_once = {(each.line, _last_line_first(each)): each for each in error.problems if each.level == "error"}
+            errors = sorted(each_once.values(), key=_last_line_first)
             if not any([_take_out(each, page, conversion) for each in errors]):
                 for each in errors:
                     _ask(each, page, conversion)
@@ -52,10 +53,37 @@ def _take_out(error: Notice, page: Page, conversion: Conversion) -> bool:
             return False
         if not item.needed:
             said = f"{error.message}; {error.hint}" if error.hint else error.message
-            item.off = f"not carried over: {error.key}: {said}"
-            conversion.check(f"{_anywhere(error.key)} is a comment: {error.message}")
+            if part := _part(error, item):
+                item.above.append(f"not carried over: {part}: {said}")
+            else:
+                item.off = f"not carried over: {error.key}: {said}"
+            conversion.check(f"{_anywhere(error.key)} is a comment: {part}{': ' * bool(part)}{error.message}")
             return True
     return False
+
+
+_LINE = re.compile(r"line (\d+)")
+
+
+def _last_line_first(error: Notice) -> int:
+    """So that the numbers of lines stay right while lines are taken out."""
+    found = _LINE.match(error.message)
+    return -int(found[1]) if found else 0
+
+
+def _part(error: Notice, item: Item) -> str:
+    """Takes a line or a key out of the item's value, if others remain."""
+    if isinstance(item.value, Text) and (found := _LINE.match(error.message)):
+        lines = item.value.splitlines()
+        if 1 < len(lines) >= int(found[1]):
+            part = lines.pop(int(found[1]) - 1)
+            item.value = Text("\n".join(lines))
+            return part
+    if isinstance(item.value, dict) and len(item.value) > 1:
+        name = error.key.rpartition(".")[2]
+        if name in item.value:
+            return f"{name}: {item.value.pop(name)}"
+    return ""
 
 
 def _last_partition(section: Item) -> Item | None:

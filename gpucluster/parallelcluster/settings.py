@@ -14,17 +14,6 @@ STAND_IN, STAND_IN_ID = Subnet("vpc-0123456789abcdef0", ""), "subnet-0123456789a
 """For a subnet that could not be looked up, while the other keys are checked. Its zone is the region's first."""
 _OF_INSTANCES = re.compile(r"policy/(service-role/)?(AmazonSSM|CloudWatchAgent)")
 """Policies for agents of instances, which jobs do not run."""
-_OURS = {
-    *("accountingstoragehost", "accountingstorageport", "accountingstoragetype", "accountingstorageuser", "authtype"),
-    *("clustername", "credtype", "epilog", "grestypes", "include", "jobacctgathertype", "launchparameters", "mailprog"),
-    *("nodename", "partitionname", "proctracktype", "prolog", "prologflags", "prologslurmctld", "reconfigflags"),
-    *("resumefailprogram", "resumeprogram", "resumerate", "resumetimeout", "returntoservice", "selecttype"),
-    *("selecttypeparameters", "slurmctldhost", "slurmctldlogfile", "slurmctldparameters", "slurmctldpidfile"),
-    *("slurmctldport", "slurmdlogfile", "slurmdpidfile", "slurmdport", "slurmdspooldir", "slurmuser", "srunportrange"),
-    *("statesavelocation", "suspendexcnodes", "suspendprogram", "suspendrate", "suspendtime", "suspendtimeout"),
-    *("taskplugin", "topologyplugin", "treewidth", "switchtype", "burstbuffertype"),
-}
-"""Parameters of slurm.conf that GpuCluster sets for its own programs: templates/slurm/."""
 
 
 def network(conversion: Conversion) -> tuple[Item | None, bool]:
@@ -91,31 +80,18 @@ def slurm(conversion: Conversion) -> Item | None:
     if memory is not None:
         ours = "allocated" if memory else "shared"
         items.append(item("memory", ours, settings, "EnableMemoryBasedScheduling"))
-    lines, ours_alone = _lines(settings)
-    if lines:
+    if lines := _lines(settings):
         items.append(item("slurm_conf", Text("\n".join(lines)), settings, "CustomSlurmSettings"))
-    if ours_alone and items:
-        said = "CustomSlurmSettings: without what GpuCluster sets itself: " + ", ".join(ours_alone)
-        items[-1].above.append(said)
-    elif ours_alone:
-        settings.leave("CustomSlurmSettings", f"GpuCluster sets these itself: {', '.join(ours_alone)}")
     if file := settings.data.get("CustomSlurmSettingsIncludeFile"):
         conversion.check(f"copy the lines of {file} into slurm.slurm_conf")
     return Item("slurm", items) if items else None
 
 
-def _lines(settings: Node) -> tuple[list[str], list[str]]:
-    """Lines for slurm.conf, and those that contradict ours."""
+def _lines(settings: Node) -> list[str]:
     listed = settings.data.get("CustomSlurmSettings")
-    pairs = (
-        [pair for each in listed if isinstance(each, dict) for pair in each.items()] if isinstance(listed, list) else []
-    )
     settings.texts("CustomSlurmSettings")
-    lines: list[str] = []
-    refused: list[str] = []
-    for key, value in pairs:
-        (refused if str(key).lower() in _OURS else lines).append(f"{key}={value}")
-    return lines, refused
+    entries = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    return [f"{key}={value}" for each in entries for key, value in each.items()]
 
 
 def security(conversion: Conversion) -> Item | None:

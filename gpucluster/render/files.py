@@ -21,6 +21,7 @@ from gpucluster import account, ports, shipped
 from gpucluster.config import ClusterConfig
 from gpucluster.config.models import JOB_CREDENTIALS_URL, Budget
 from gpucluster.config.scripts import minutes
+from gpucluster.config.slurm import YIELDED, pairs
 from gpucluster.config.storage import BeegfsRam
 from gpucluster.config.storage.fsx import lustre
 from gpucluster.config.users import BILLING_OF_GPU
@@ -250,7 +251,7 @@ def _users(config: ClusterConfig) -> dict[str, str]:
 
 def slurm(layout: Layout) -> dict[str, str]:
     config = layout.config
-    partitions = [slurm_partition(each) for each in layout.partitions]
+    partitions = [slurm_partition(each, allocated=config.slurm.memory == "allocated") for each in layout.partitions]
     staged = bool(config.lustre)
     values = {
         **_node_values(config),
@@ -260,6 +261,8 @@ def slurm(layout: Layout) -> dict[str, str]:
         "partitions": partitions,
         "containers": config.software.containers,
         "memory": config.slurm.memory,
+        "lines": {key: getattr(config.slurm, key).strip() for key in ("slurm_conf", "cgroup_conf", "gres_conf")},
+        "gres_types": dict.fromkeys(("gpu", *config.slurm.gres_types)),
         "staging": staged,
         "switches": layout.switches,
         "users": bool(config.users),
@@ -278,10 +281,20 @@ def slurm(layout: Layout) -> dict[str, str]:
         *(("burst_buffer.conf", "burst_buffer.lua") if staged else ()),
         *(("topology.conf",) if layout.switches else ()),
     ]
-    return {f"slurm/{name}": _template(f"templates/slurm/{name}.j2").render(values) for name in names}
+    made = {f"slurm/{name}": _template(f"templates/slurm/{name}.j2").render(values) for name in names}
+    made["slurm/slurm.conf"] = _yielding(made["slurm/slurm.conf"], config.slurm.slurm_conf)
+    return made
 
 
-def slurm_partition(partition: Partition) -> dict[str, Any]:
+def _yielding(conf: str, theirs: str) -> str:
+    """Without our lines of the parameters that the file sets: Slurm's parser calls a second one an error."""
+    names = {pair.name.lower() for pair in pairs(theirs)} & {name.lower() for name in YIELDED}
+    head, mark, tail = conf.partition("\n# slurm.slurm_conf of the cluster file.\n")
+    kept = (line for line in head.split("\n") if line.partition("=")[0].lower() not in names)
+    return "\n".join(kept) + mark + tail
+
+
+def slurm_partition(partition: Partition, *, allocated: bool = False) -> dict[str, Any]:
     """Its lines in slurm.conf and gres.conf, with the minimum over its types: Slurm accepts a node that has more."""
     types, gpus = partition.types, partition.gpus_per_node
     model = _gpu_model(types)
@@ -294,9 +307,10 @@ def slurm_partition(partition: Partition) -> dict[str, Any]:
         "cores": cpus // threads,
         "threads_per_core": threads,
         "memory_mib": partition.memory_mib,
-        "memory_per_cpu_mib": max(1, partition.memory_mib // cpus),
+        "partition_options": _partition_options(partition, allocated),
         "options": node_options(partition),
-        "gres": ":".join(filter(None, ("gpu", model, str(gpus)))) if gpus else None,
+        "gres": _gres(partition, model),
+        "gpus": gpus,
         "gpu_model": model,
         "gpu_files": gpu_files(gpus),
         "billing": _billing(gpus, cpus) if gpus else None,
@@ -306,10 +320,36 @@ def slurm_partition(partition: Partition) -> dict[str, Any]:
     }
 
 
+def _partition_options(partition: Partition, allocated: bool) -> dict[str, str]:
+    """Those of the file, and ours unless the file has them."""
+    theirs, has = dict(partition.partition_options), {name.lower() for name in partition.partition_options}
+    ours = {} if "maxtime" in has else {"MaxTime": "INFINITE"}
+    if allocated and not has & {"defmempercpu", "defmempernode"}:
+        cpus = min(each.vcpus for each in partition.types)
+        ours["DefMemPerCPU"] = str(max(1, partition.memory_mib // cpus))
+    return ours | theirs
+
+
 def node_options(partition: Partition) -> dict[str, str]:
     """What its node line has beside the hardware. The feature is the nodes' instance type, if the partition has only
     one: which one of several a node that is off will be, EC2's capacity decides."""
-    return {"Feature": partition.types[0].name} if len(partition.types) == 1 else {}
+    type_ = partition.types[0].name if len(partition.types) == 1 else None
+    found = {name: value for name, value in partition.node_options.items() if name.lower() not in _LISTS}
+    theirs = [value for name, value in partition.node_options.items() if name.lower() in ("feature", "features")]
+    if features := [*filter(None, [type_]), *theirs]:
+        found["Feature"] = ",".join(features)
+    return found
+
+
+_LISTS = ("feature", "features", "gres")
+"""Options that are lists, in which the file's values follow ours."""
+
+
+def _gres(partition: Partition, model: str | None) -> str | None:
+    gpus = partition.gpus_per_node
+    ours = ":".join(filter(None, ("gpu", model, str(gpus)))) if gpus else ""
+    theirs = (value for name, value in partition.node_options.items() if name.lower() == "gres")
+    return ",".join(filter(None, (ours, *theirs))) or None
 
 
 def _billing(gpus: int, cpus: int) -> str:

@@ -15,12 +15,11 @@ CARRIED = frozenset(
     (
         *("name", "project", "target", "nodes", "gpus_per_node", "ntasks_per_node", "launcher", "framework"),
         *("command", "time", "env", "workdir", "container_image", "channels", "metrics", "state", "efa"),
-        *("outputs", "after", "requirements"),
+        *("outputs", "after", "requirements", "sweep", "max_parallel"),
     )
 )
 """`request`, `channels` and `chains` read these, and check their values."""
 
-_ONE_JOB = "gpucluster submits one training job at a time there: submit each alone"
 _NO_SLURM = "it is a word of Slurm's, which SageMaker does not have: remove it"
 _IMAGE = "build them into an image, and name it as image in sagemaker.yaml"
 REFUSED = {
@@ -33,9 +32,7 @@ REFUSED = {
     "container_mounts": "use channels",
     "signal": "SageMaker sends SIGTERM alone, 120 s before it kills: let the program expect that",
     "hang_timeout": "set time, which ends a job that hangs",
-    "array": _ONE_JOB,
-    "sweep": _ONE_JOB,
-    "max_parallel": _ONE_JOB,
+    "array": "use sweep, such as index=0..11: {index} in the command, or GPUCLUSTER_SWEEP_INDEX",
     "dependency": "use after, or submit the second job when the first has ended",
     "begin": _NO_SLURM,
     "output": "the log is in CloudWatch, in /aws/sagemaker/TrainingJobs: remove it",

@@ -10,7 +10,7 @@ from gpucluster.addresses import in_s3
 from gpucluster.config.document import Document, Finding
 from gpucluster.errors import GpuClusterError, UsageError
 from gpucluster.job import JobSpec, program, sameness, task
-from gpucluster.job.checks import default_name
+from gpucluster.job.checks import default_name, elements
 from gpucluster.job.load import fitted, read
 from gpucluster.launchers import LAUNCHERS
 from gpucluster.sagemaker import channels, keys, local_folders, request
@@ -70,7 +70,7 @@ def prepare(
         moved, local = _localized(adapt(complete(spec, base)), file, flags, target)
         followed = follow(moved, target, newest)
         completed = followed.spec
-        found = [*keys.check(completed), *request.check(completed, target), *program.check(completed)]
+        found = [*elements(spec), *keys.check(completed), *request.check(completed, target), *program.check(completed)]
         found += followed.findings
         listed = _listed(completed, target, listing, local)
         size = channels.Size(spec.nodes, request.ranks_per_node(completed, target))

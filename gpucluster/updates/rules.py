@@ -174,6 +174,21 @@ def placement_group(difference: Difference, step: Step) -> Outcome:
     return drain("its placement group is deleted, so it must be empty", *_in_group_of(partition_of(difference), step))
 
 
+def gres_lines(difference: Difference, step: Step) -> Outcome:
+    return drain("slurmd reads gres.conf when it starts", *every_partition(step.old))
+
+
+_OF_THE_CONTROLLER = {"weight", "feature", "features", "tresweights", "tmpdisk"}
+"""Options of nodes that only slurmctld uses."""
+
+
+def node_options(difference: Difference, step: Step) -> Outcome:
+    changed = set(difference.old.items()) ^ set(difference.new.items())
+    if {name.lower() for name, _ in changed} <= _OF_THE_CONTROLLER:
+        return in_place("slurmctld restarts; running jobs stay")
+    return drain("Slurm's node definition changes", Drain(partition_of(difference)))
+
+
 def memory(difference: Difference, step: Step) -> Outcome:
     """Slurm counts no memory of jobs that started before, and slurmd reads cgroup.conf when it starts."""
     what = "reserves and limits jobs' memory" if difference.new == "allocated" else "no longer counts memory"

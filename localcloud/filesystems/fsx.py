@@ -1,4 +1,7 @@
-"""FSx for Lustre: file systems that look like AWS's, with an interface in their subnet, and their links to S3."""
+"""FSx for Lustre: file systems that look like AWS's, with an interface in their subnet, and their links to S3.
+
+OpenZFS and ONTAP are in volumes.py.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from moto.core.exceptions import JsonRESTError
 from moto.core.utils import utcnow
 from moto.ec2.models import ec2_backends
 from moto.fsx.models import FileSystem, FSxBackend
-from moto.fsx.responses import FSxResponse
 from moto.logs.models import logs_backends
 
 from localcloud.filesystems import links, lustre, network, tasks
 from localcloud.filesystems.contents import Contents
+from localcloud.filesystems.volumes import CONFIGURATIONS, NfsFileSystem, Volumes
 from localcloud.validation import stores
 
 Record = dict[str, Any]
@@ -104,13 +107,15 @@ def _default_version(configuration: Record) -> str:
     return "2.15" if configuration.get("MetadataConfiguration") else "2.12"
 
 
-class Fsx(FSxResponse):
+class Fsx(Volumes):
     contents: Contents | None
     _tokens: dict[tuple[str, str], Record] = {}
     """Associations by the region and token of the call that created them."""
 
     def create_file_system(self) -> str:
         request = json.loads(self.body)
+        if request.get("FileSystemType") in CONFIGURATIONS:
+            return json.dumps({"FileSystem": self.make_over_nfs(request).to_dict() | {"Lifecycle": "CREATING"}})
         if request.get("FileSystemType") != "LUSTRE":
             return str(super().create_file_system())
         if known := self._made_before(request):
@@ -176,6 +181,8 @@ class Fsx(FSxResponse):
             if self.contents:
                 self.contents.remove(system.file_system_id)
             network.disconnect(ec2_backends[self.current_account][self.region], system.interface_id)
+        if isinstance(system, NfsFileSystem):
+            self.remove_over_nfs(system)
         return answer
 
     def create_data_repository_association(self) -> str:

@@ -13,9 +13,7 @@ LUSTRE_PORT = 988
 
 def check(ec2: Any, subnet_id: str, group_ids: Sequence[str], *, efa: bool) -> Any:
     """moto's subnet. Raises CreateFileSystem's error."""
-    subnet = next((zones[subnet_id] for zones in ec2.subnets.values() if subnet_id in zones), None)
-    if subnet is None:
-        raise refused(f"The subnet ID '{subnet_id}' does not exist", "InvalidNetworkSettings")
+    subnet = subnet_of(ec2, subnet_id, group_ids)
     groups = [_group(ec2, group_id, subnet.vpc_id) for group_id in group_ids]
     if groups and not any(_admits_lustre(group.ingress_rules) for group in groups):
         raise refused(
@@ -25,6 +23,16 @@ def check(ec2: Any, subnet_id: str, group_ids: Sequence[str], *, efa: bool) -> A
         )
     if efa and not any(_all_to_itself(group) for group in groups):
         raise refused("Insufficient security group permissions to create an EFA-enabled file system")
+    return subnet
+
+
+def subnet_of(ec2: Any, subnet_id: str, group_ids: Sequence[str]) -> Any:
+    """moto's subnet, in whose VPC the groups are. Raises CreateFileSystem's error."""
+    subnet = next((zones[subnet_id] for zones in ec2.subnets.values() if subnet_id in zones), None)
+    if subnet is None:
+        raise refused(f"The subnet ID '{subnet_id}' does not exist", "InvalidNetworkSettings")
+    for group_id in group_ids:
+        _group(ec2, group_id, subnet.vpc_id)
     return subnet
 
 

@@ -16,6 +16,7 @@ from localcloud.clients import ACCOUNT_ID
 from localcloud.filesystems import network
 from localcloud.filesystems.contents import Contents
 from localcloud.filesystems.fsx import LustreFileSystem
+from localcloud.filesystems.volumes import NfsFileSystem
 from localcloud.machines.spec import FileServer, InstanceSpec, Unreachable
 
 _NAME = re.compile(r"(?:[a-z0-9-]+\.)?(fs-[0-9a-f]+)\.(efs|fsx)\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
@@ -69,7 +70,7 @@ def find(contents: Contents, client: InstanceSpec, address: str, *, tls: bool) -
 def _servers() -> Iterator[_Server]:
     for fsx in list(fsx_backends[ACCOUNT_ID].values()):
         for system in fsx.file_systems.values():
-            if isinstance(system, LustreFileSystem):
+            if isinstance(system, LustreFileSystem | NfsFileSystem):
                 interface = ec2_backends[ACCOUNT_ID][system.backend.region_name].enis[system.interface_id]
                 groups = [group.id for group in interface.group_set]
                 yield _Server(system.vpc_id, str(interface.private_ip_address), groups, system)
@@ -80,7 +81,7 @@ def _servers() -> Iterator[_Server]:
 
 def _over_tls_alone(system: Any) -> bool:
     """The only statement of the policy that is evaluated: a denial of mounts without TLS."""
-    if not system.file_system_policy:
+    if not getattr(system, "file_system_policy", None):
         return False
     statements = json.loads(system.file_system_policy)["Statement"]
     denials = [each for each in statements if each["Effect"] == "Deny"]

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gpucluster.cli.frame import converting
 from gpucluster.parallelcluster import Converted, convert, read, subnets_of
 from localcloud.testing.census import census
@@ -20,6 +22,11 @@ from tests.cloud.test_examples import left
 FOLDER = Path(__file__).parents[1] / "data/parallelcluster"
 NAME = "GpuCluster"
 POLICY = '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:ListAllMyBuckets","Resource":"*"}]}'
+
+
+@pytest.fixture(scope="session")
+def account(bootstrapped: Any) -> Account:
+    return Account(bootstrapped)
 
 
 class Account:
@@ -50,6 +57,8 @@ class Account:
             (r"sg-[0-9a-f]{17}", self._group),
             (r"snap-[0-9a-f]{17}", self._snapshot),
             (r"arn:aws:iam::123456789012:policy/(?:[\w-]+)", self._policy),
+            (r"EfsSettings:\s*\{?FileSystemId: fs-[0-9a-f]{17}", self._efs),
+            (r"FsxLustreSettings:\s*\{?FileSystemId: fs-[0-9a-f]{17}", self._lustre),
         ):
             for asked in sorted(set(re.findall(pattern, text))):
                 if asked not in self._made:
@@ -74,6 +83,17 @@ class Account:
         volume = self.ec2.create_volume(AvailabilityZone=f"{REGION}a", Size=100)["VolumeId"]
         return str(self.ec2.create_snapshot(VolumeId=volume)["SnapshotId"])
 
+    def _efs(self, asked: str) -> str:
+        made = self.client("efs").create_file_system(CreationToken="theirs", Encrypted=True)["FileSystemId"]
+        return asked.rpartition("fs-")[0] + str(made)
+
+    def _lustre(self, asked: str) -> str:
+        """In a subnet that some file names."""
+        subnet = next(own for name, own in self._made.items() if name.startswith("subnet-"))
+        place = {"SubnetIds": [subnet], "StorageCapacity": 1200}
+        made = self.client("fsx").create_file_system(FileSystemType="LUSTRE", **place)["FileSystem"]["FileSystemId"]
+        return asked.rpartition("fs-")[0] + str(made)
+
     def _policy(self, asked: str) -> str:
         made = self.client("iam").create_policy(PolicyName=asked.rpartition("/")[2], PolicyDocument=POLICY)
         return str(made["Policy"]["Arn"])
@@ -88,5 +108,6 @@ def deployed_and_destroyed(control_plane: Any, converted: Converted, folder: Pat
         assert here.deploy()
         assert len(head.versions) == 1
     here.destroy()
-    kept = ("snapshot", "volume", "filesystem")
-    assert {kind: ids for kind, ids in left(before, census(control_plane.client)).items() if kind not in kept} == {}
+    found = left(before, census(control_plane.client))
+    assert not found.keys() - {"EFS"}, found
+    assert len(found.get("EFS", ())) == converted.text.count("on_delete: retain")

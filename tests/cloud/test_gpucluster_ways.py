@@ -66,15 +66,16 @@ def head(control_plane: Any, service: str) -> Any:
     )
 
 
-def launch(control_plane: Any, partition: str, **request: Any) -> list[dict[str, Any]]:
-    """Launches with the head node's request."""
+def launch(control_plane: Any, partition: str, *, ends: bool = True, **request: Any) -> list[dict[str, Any]]:
+    """Launches with the head node's request. `ends`: and terminates what was launched."""
     name = f"/gpucluster/{NAME}/partitions/{partition}"
     value = json.loads(control_plane.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
     template = value["instance_types"][0]
     chosen = {"LaunchTemplateId": template["launch_template_id"], "Version": str(template["version"])}
     ours = {"LaunchTemplate": chosen, "MinCount": 1, "MaxCount": 1}
     found = head(control_plane, "ec2").run_instances(**(ours | request))["Instances"]
-    terminate(control_plane, [each["InstanceId"] for each in found])
+    if ends:
+        terminate(control_plane, [each["InstanceId"] for each in found])
     return list(found)
 
 
@@ -196,3 +197,35 @@ def test_a_cluster_without_internet_has_endpoints_instead(bootstrapped: Any, tmp
         assert not ec2.describe_nat_gateways(Filters=tagged + live)["NatGateways"]
         (node,) = launch(bootstrapped, "train")
         assert node["SubnetId"]
+
+
+MOVED = """
+partitions:
+  - name: train
+    instance_types: [c5.18xlarge]
+    max_nodes: 2
+    threads_per_core: 1
+    root_volume: {gib: 150, iops: 4000, throughput_mibps: 500}
+slurm: {memory: allocated, slurm_conf: KillWait=45}
+"""
+
+
+def test_ec2_takes_root_disks_and_threads_of_the_file(bootstrapped: Any, tmp_path: Path) -> None:
+    root = "root_volume: {gib: 120, throughput_mibps: 250}, threads_per_core: 1, "
+    text = BASE.replace("{instance_type", f"{{{root}instance_type") + MOVED
+    with deployed(bootstrapped, tmp_path, text):
+        node = launch(bootstrapped, "train", ends=False)[0]["InstanceId"]
+        assert disk(bootstrapped, node) == (150, 4000, 500)
+        assert disk(bootstrapped, outputs(bootstrapped)["HeadInstanceId"]) == (120, 3000, 250)
+        terminate(bootstrapped, [node])
+
+
+def disk(control_plane: Any, instance: str) -> tuple[int, int, int]:
+    volumes = control_plane.client("ec2").describe_volumes()["Volumes"]
+    (found,) = [
+        each
+        for each in volumes
+        for place in each["Attachments"]
+        if (place["InstanceId"], place["Device"]) == (instance, "/dev/sda1")
+    ]
+    return found["Size"], found["Iops"], found["Throughput"]

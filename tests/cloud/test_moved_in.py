@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.cloud.moved_in import Account, deployed_and_destroyed
+from tests.cloud.moved_in import Account, account, deployed_and_destroyed
 
+__all__ = ["account"]
 FILES = {"08": "Lustre and EBS", "22": "security groups and policies of the account", "28": "a volume of a snapshot"}
 
 
 @pytest.mark.parametrize("name", FILES, ids=FILES.get)
-def test_a_converted_file_is_deployed_without_an_edit(name: str, bootstrapped: Any, tmp_path: Path) -> None:
-    deployed_and_destroyed(bootstrapped, Account(bootstrapped).converted(name), tmp_path)
+def test_a_converted_file_is_deployed_without_an_edit(
+    name: str, account: Account, bootstrapped: Any, tmp_path: Path
+) -> None:
+    deployed_and_destroyed(bootstrapped, account.converted(name), tmp_path)

@@ -24,6 +24,11 @@ def array_id(value: str) -> str:
     return value
 
 
+def sweep_id(value: str) -> str:
+    """12, of a whole array; or the name of a sweep on SageMaker."""
+    return value if OURS.fullmatch(value) else array_id(value)
+
+
 def job_and_names(words: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
     """The job ID or the name of a training job, if the first word is one, and names, which begin with a letter."""
     if words and OURS.fullmatch(words[0]):

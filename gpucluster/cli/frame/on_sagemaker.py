@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +14,7 @@ from gpucluster.cli.frame.warn import warn
 from gpucluster.errors import UsageError
 
 if TYPE_CHECKING:
+    from gpucluster.job import JobSpec
     from gpucluster.sagemaker.connection import Connection
     from gpucluster.sagemaker.prepare import Prepared
     from gpucluster.sagemaker.target import Target
@@ -43,7 +45,7 @@ def run(context: CliContext, file: Path | None, flags: Mapping[str, Any], asked:
     from datetime import UTC, datetime
 
     from gpucluster.job.load import is_pipeline
-    from gpucluster.sagemaker import found, request
+    from gpucluster.sagemaker import found, request, sweeps, tasks
     from gpucluster.sagemaker.prepare import prepare
     from gpucluster.sagemaker.target import with_type
 
@@ -55,15 +57,37 @@ def run(context: CliContext, file: Path | None, flags: Mapping[str, Any], asked:
     target = with_type(where.target, asked.instance_type) if asked.instance_type else where.target
     now = datetime.now(UTC).strftime(request.STARTED_AT)
     connection = where.connect()
-    job = prepare(target, file, flags, now, listing_of(connection), newest_of(connection))
+    asks = cache(listing_of(connection)), newest_of(connection)
+    whole, jobs = sweeps.prepared(lambda adapt: prepare(target, file, flags, now, *asks, adapt))
     if asked.dry_run:
-        return _show(job)
-    return _submit(connection, target, job, asked)
+        return _show(jobs)
+    if whole.sweep:
+        return _sweep(connection, target, f"{tasks.stem(whole.name or '')}-{now}", whole, jobs, asked)
+    return _submit(connection, target, jobs[0], asked)
 
 
-def _show(job: Prepared) -> int:
+def _sweep(
+    connection: Connection, target: Target, name: str, whole: JobSpec, jobs: Sequence[Prepared], asked: Asked
+) -> int:
+    from gpucluster.cli.frame import training_sweep
+    from gpucluster.cli.frame.following import tell
+    from gpucluster.sagemaker import submission
+    from gpucluster.sagemaker.following.account import Account
+
+    warn(dict.fromkeys(warning for job in jobs for warning in job.checked()))
+
+    def submit(job: Prepared) -> submission.Submitted:
+        return submission.submit(connection, target, job, force=asked.force, clean=asked.clean, tell=tell)
+
+    account = Account(target, connection.client)
+    return training_sweep.run(account, name, whole, jobs, submit, follow=asked.follow)
+
+
+def _show(jobs: Sequence[Prepared]) -> int:
+    """The request; of a sweep, the list of its elements' requests."""
     import json
 
+    job, requests = jobs[0], [each.request for each in jobs]
     warn(job.notes)
     for line in job.planned.reads:
         click.echo(line, err=True)
@@ -71,7 +95,7 @@ def _show(job: Prepared) -> int:
         click.echo(f"local folder that the job needs in {folder.target}: {folder.summary}", err=True)
     for address in job.planned.manifests:
         click.echo(f"manifest that the job needs: {address}", err=True)
-    click.echo(json.dumps(job.request, indent=2))
+    click.echo(json.dumps(requests if len(requests) > 1 else requests[0], indent=2))
     return 0
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpucluster.cli.frame import on_sagemaker
 from gpucluster.cli.frame.context import CliContext
+from gpucluster.errors import UsageError
 from gpucluster.job import JobSpec
 from gpucluster.measure import settings
 from gpucluster.measure.runs import Tell
@@ -46,6 +47,8 @@ class Bench:
         """Without a project: no run of a task, which would be skipped, and would keep a state."""
 
         def adapt(spec: JobSpec) -> JobSpec:
+            if spec.sweep:
+                raise UsageError("a sweep cannot be compared", "remove sweep, and use --variant")
             run = settings.as_run(spec, setting, self.seed)
             name = f"{(spec.name or 'bench')[: request.NAME_LEFT - 16]}-{setting.launcher}-{setting.nodes}"
             return run.model_copy(update={"name": name, "project": None})

@@ -44,6 +44,7 @@ OFFLINE = (
     "s3_access",
     "scripts",
     "security",
+    "slurm_lines",
     "software",
     "ssh",
     "tags",

@@ -355,3 +355,33 @@ def test_a_stack_changes_in_place_what_fsx_changes_and_replaces_the_rest(control
     cloudformation.get_waiter("stack_delete_complete").wait(StackName="Lustre", WaiterConfig={"Delay": 1})
     assert list(systems()) == [first]
     fsx.delete_file_system(FileSystemId=first)
+
+
+def test_clients_find_volumes_of_openzfs_and_ontap_by_name_and_path(control_plane: Any, network: Network) -> None:
+    fsx = control_plane.client("fsx")
+    place = {"StorageCapacity": 1024, "SubnetIds": [network["subnet_id"]], "SecurityGroupIds": [network["lustre"]]}
+    zfs = {"DeploymentType": "SINGLE_AZ_1", "ThroughputCapacity": 64}
+    made = fsx.create_file_system(FileSystemType="OPENZFS", OpenZFSConfiguration=zfs, **place)["FileSystem"]
+    parent = {"ParentVolumeId": made["OpenZFSConfiguration"]["RootVolumeId"]}
+    volume = fsx.create_volume(VolumeType="OPENZFS", Name="home", OpenZFSConfiguration=parent)["Volume"]
+    (found,) = fsx.describe_volumes(VolumeIds=[volume["VolumeId"]])["Volumes"]
+    assert found["OpenZFSConfiguration"]["VolumePath"] == "/fsx/home"
+    (system,) = fsx.describe_file_systems(FileSystemIds=[found["FileSystemId"]])["FileSystems"]
+    assert (system["Lifecycle"], system["VpcId"]) == ("AVAILABLE", network["vpc_id"])
+
+    ontap = {"DeploymentType": "SINGLE_AZ_1", "ThroughputCapacity": 128}
+    other = fsx.create_file_system(FileSystemType="ONTAP", OntapConfiguration=ontap, **place)["FileSystem"]
+    machine = fsx.create_storage_virtual_machine(FileSystemId=other["FileSystemId"], Name="svm")[
+        "StorageVirtualMachine"
+    ]
+    settings = {"StorageVirtualMachineId": machine["StorageVirtualMachineId"], "JunctionPath": "/vol1"}
+    kept = fsx.create_volume(VolumeType="ONTAP", Name="vol1", OntapConfiguration=settings)["Volume"]
+    assert (kept["Lifecycle"], kept["OntapConfiguration"]["JunctionPath"]) == ("CREATED", "/vol1")
+    (shown,) = fsx.describe_storage_virtual_machines()["StorageVirtualMachines"]
+    name = f"{machine['StorageVirtualMachineId']}.{other['FileSystemId']}."
+    assert shown["Endpoints"]["Nfs"]["DNSName"].startswith(name)
+    with pytest.raises(ClientError) as gone:
+        fsx.describe_volumes(VolumeIds=["fsvol-0123456789abcdef0"])
+    assert gone.value.response["Error"]["Code"] == "VolumeNotFound"
+    for each in (made, other):
+        fsx.delete_file_system(FileSystemId=each["FileSystemId"])

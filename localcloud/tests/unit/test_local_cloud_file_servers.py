@@ -18,6 +18,7 @@ from localcloud.filesystems import network, servers
 from localcloud.filesystems.contents import Contents
 from localcloud.filesystems.fsx import LustreFileSystem
 from localcloud.filesystems.objects import Store
+from localcloud.filesystems.volumes import NfsFileSystem
 from localcloud.guests import names
 from localcloud.machines.spec import Hardware, InstanceSpec, Interface, Unreachable
 from localcloud.runtime import Locks
@@ -124,6 +125,21 @@ def test_efs_requires_tls_if_its_policy_does(place: Place) -> None:
         servers.find(place.contents, place.client(), address, tls=False)
     found = servers.find(place.contents, place.client(), address, tls=True)
     assert found and (found.kind, found.export) == ("nfs", "")
+
+
+def test_openzfs_serves_its_volumes_over_nfs(place: Place) -> None:
+    fsx = fsx_backends[ACCOUNT_ID][REGION]
+    interface = network.connect(place.ec2, place.subnet, [place.files.id])
+    request = {"FileSystemType": "OPENZFS", "SubnetIds": [place.subnet.id]}
+    system = NfsFileSystem(request, fsx, interface.id, place.vpc.id)
+    fsx.file_systems[system.file_system_id] = system
+    place.contents.make(system.file_system_id, lustre=False)
+    address = place.address(system, "fsx")
+    with pytest.raises(Unreachable, match=f"port 2049 of {address}"):
+        servers.find(place.contents, place.client(), address, tls=False)
+    place.let_in(2049, ip_ranges=ANYWHERE)
+    found = servers.find(place.contents, place.client(), address, tls=False)
+    assert found and (found.kind, found.folder) == ("nfs", place.contents.root(system.file_system_id))
 
 
 def test_users_may_restore_and_root_may_archive(place: Place) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from test_steps import REPORT, Machine
+from test_steps import REPORT, Machine, source_of
 
 UBUNTU = {"22.04": "slurm-wlm 21.08.5", "24.04": "slurm-wlm 23.11.4"}
 """What `slurmd -V` prints there: the package's name and version."""
@@ -117,3 +117,29 @@ def test_a_queue_that_never_rests_does_not_stop_an_update(machine: Machine) -> N
 @pytest.mark.parametrize("version", ["23.11.8", "23.11.10", "24.11.5"])
 def test_a_slurm_without_these_defects_waits_for_no_job(machine: Machine, version: str) -> None:
     assert reconfigured(machine, version, "RUNNING 0:10", looks=99) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("scontrol", "code", "said"),
+    [
+        ("echo head", 0, ""),
+        # what scontrol of Slurm 23.11.4 prints
+        (
+            "echo 'scontrol: error: _parse_next_key: Parsing error at unrecognized key: Foo' >&2\n"
+            "echo 'scontrol: fatal: Unable to process configuration file' >&2; exit 1",
+            1,
+            "Slurm does not take the new slurm.conf, and the old one stays: scontrol: error: _parse_next_key: Parsing "
+            "error at unrecognized key: Foo; scontrol: fatal: Unable to process configuration file",
+        ),
+    ],
+)
+def test_a_slurm_conf_that_slurm_refuses_replaces_none(machine: Machine, scontrol: str, code: int, said: str) -> None:
+    folder = machine.root / "etc/slurm"
+    folder.mkdir(parents=True)
+    (machine.root / "bundle/slurm").mkdir()
+    (machine.root / "bundle/slurm/slurm.conf").write_text("KillWait=60\n")
+    machine.step("slurm_head", source_of("slurm_head").read_text().replace("/etc/slurm", str(folder)))
+    machine.command("scontrol", f'cp "$SLURM_CONF" "$ROOT/seen"\n{scontrol}')
+    done = machine.run("check_conf", "runner", "slurm_head")
+    assert (done.returncode, done.stderr.strip()) == (code, said)
+    assert (machine.root / "seen").read_text() == "KillWait=60\n" and list(folder.iterdir()) == []

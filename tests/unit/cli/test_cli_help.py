@@ -171,7 +171,9 @@ def test_each_example_that_needs_no_cluster_runs(
     if verb in ("submit", "bench"):
         text = (ROOT / "cluster.yaml").read_text().replace("frameworks: [torch]", "frameworks: [torch, horovod]")
         bucket = "s3_access: [{uri: s3://bucket, access: read}]"
-        (tmp_path / "cluster.yaml").write_text(f"{text}\n{bucket}\n")
+        role = "arn:aws:iam::123456789012:role/training"
+        training = f"sagemaker: {{role_arn: {role}, bucket: bucket, instance_type: ml.g5.12xlarge}}"
+        (tmp_path / "cluster.yaml").write_text(f"{text}\n{bucket}\n{training}\n")
         (tmp_path / "train.py").write_text("")
         (tmp_path / "job.yaml").write_text("command: [python, train.py]\n")
         rest = ["--dry-run", *rest]

@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("words", "told"),
     [
         (["plan", "big.yaml"], "hint: gpucluster plan -c big.yaml\n"),
-        (["why", "abc"], "command line: error: JOB_ID: must be a job ID such as 12, got 'abc'"),
+        (["why", "abc"], "command line: error: JOB_ID: must be a job ID such as 12, or the name of a"),
         (["logs", "-f", "abc"], "command line: error: JOB_ID: must be a job ID such as"),
         (["cancel", "12", "x"], "command line: error: JOB_ID...: must be a job ID such as"),
         (["down", "--export", "--discard"], "error: --export and --discard contradict each other"),

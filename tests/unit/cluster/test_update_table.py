@@ -410,6 +410,22 @@ ROWS: dict[str, Row] = {
         TRAIN, f"{TRAIN}, threads_per_core: 2", NOTHING, "as many threads a core as before"
     ),
     "parameter_servers.threads_per_core": in_full(_SERVERS, f"{_SERVERS}, threads_per_core: 1", DRAIN, "null -> 1"),
+    "partitions[].partition_options": in_small(
+        TRAIN, f"{TRAIN}, partition_options: {{MaxTime: 1-0}}", IN_PLACE, "slurmctld restarts; running jobs stay"
+    ),
+    "partitions[].node_options": in_small(
+        TRAIN, f"{TRAIN}, node_options: {{Weight: 5}}", IN_PLACE, "slurmctld restarts; running jobs stay"
+    ),
+    "partitions[].node_options of slurmd": in_small(
+        TRAIN, f"{TRAIN}, node_options: {{Weight: 5, MemSpecLimit: 9}}", DRAIN, "Slurm's node definition changes"
+    ),
+    "slurm.slurm_conf": in_small("region:", "slurm: {slurm_conf: KillWait=60}\nregion:", IN_PLACE, "running jobs stay"),
+    "slurm.cgroup_conf": in_small(
+        "region:", "slurm: {cgroup_conf: ConstrainSwapSpace=yes}\nregion:", IN_PLACE, "jobs that start from now on"
+    ),
+    "slurm.gres_conf": in_small(
+        "region:", "slurm: {gres_conf: NodeName=train-1 Name=a Count=2}\nregion:", DRAIN, "when it starts"
+    ),
     "slurm.memory": in_small(
         "region:", "slurm: {memory: allocated}\nregion:", DRAIN, "reserves and limits jobs' memory"
     ),

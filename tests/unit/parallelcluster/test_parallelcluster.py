@@ -241,11 +241,6 @@ COMMENTS: list[tuple[str, dict[str, Any], str]] = [
         "a partition has one reservation",
     ),
     (
-        "settings that are ours",
-        {"Scheduling__SlurmSettings": {"CustomSlurmSettings": [{"SlurmUser": "me"}]}},
-        "GpuCluster sets these itself: SlurmUser=me",
-    ),
-    (
         "an Arm queue",
         {"queue__ComputeResources": [*TWO, {"Name": "c", "InstanceType": "hpc7g.16xlarge"}]},
         "hpc7g.16xlarge: its CPUs are Arm",
@@ -395,6 +390,12 @@ def test_a_placeholder_that_decides_what_is_bought_has_to_be_filled_in(asked: di
     with pytest.raises(ConfigError) as caught:
         loads(made.text)
     assert key in caught.value.render()
+
+
+def test_only_the_part_that_is_refused_is_left_out() -> None:
+    made = converted(small(HeadNode__LocalStorage={"RootVolume": {"Size": 500, "Iops": 999999}}))
+    assert loaded(made.text)["head_node"]["root_volume"] == {"gib": 500}
+    assert "# not carried over: iops: 999999: must be at most" in made.text
 
 
 def test_what_only_the_user_can_change_is_said_in_the_file() -> None:

@@ -11,6 +11,7 @@ from gpucluster.hardware import software
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
 
 GPU_TYPES = [each for each in INSTANCE_TYPES.values() if each.gpus]
+ONE_WITHOUT_GPUS = {each.name.partition(".")[0]: each for each in INSTANCE_TYPES.values() if not each.gpus}
 
 
 def parts(version: str) -> tuple[int, ...]:
@@ -66,7 +67,7 @@ def test_only_p6_needs_nvlinks_subnet_manager() -> None:
 OBSOLETE = {"FI_PROVIDER", "FI_EFA_USE_DEVICE_RDMA", "FI_EFA_FORK_SAFE", "RDMAV_FORK_SAFE", "NCCL_PROTO", "NCCL_DEBUG"}
 
 
-@pytest.mark.parametrize("type_", INSTANCE_TYPES.values(), ids=lambda each: each.name)
+@pytest.mark.parametrize("type_", [*GPU_TYPES, *ONE_WITHOUT_GPUS.values()], ids=lambda each: each.name)
 def test_jobs_get_few_variables(type_: InstanceType) -> None:
     variables = software.job_environment(type_)
     assert not variables.keys() & OBSOLETE

@@ -56,3 +56,35 @@ def test_nodes_of_one_type_have_it_as_a_feature() -> None:
 def test_with_threads_off_a_cpu_of_slurm_is_a_core() -> None:
     (line,) = lines(files(threads_per_core="1")["slurm/slurm.conf"], "NodeName=train")
     assert " CPUs=24 Sockets=1 CoresPerSocket=24 ThreadsPerCore=1 " in line
+
+
+def test_options_stand_on_the_partitions_and_the_nodes_lines() -> None:
+    conf = files(
+        partition_options='{OverSubscribe: "YES", MaxTime: 2-0, Hidden: true}',
+        node_options="{Weight: 5, Feature: fast, Gres: 'licence:2'}",
+    )["slurm/slurm.conf"]
+    train, cpu = lines(conf, "PartitionName=")
+    assert " OverSubscribe=YES MaxTime=2-0 Hidden=YES " in train and "INFINITE" not in train
+    assert " MaxTime=INFINITE " in cpu
+    node, _ = lines(conf, "NodeName=")
+    assert " Gres=gpu:t4:4,licence:2 State=CLOUD Weight=5 Feature=g4dn.12xlarge,fast" in node
+
+
+def test_lines_of_the_file_end_slurms_files_and_replace_ours_that_yield() -> None:
+    more = """
+slurm:
+  slurm_conf: |
+    killwait=60
+    TaskProlog=/fsx/x
+  cgroup_conf: ConstrainSwapSpace=yes
+  gres_conf: NodeName=train-[1-4] Name=licence Count=2 Flags=CountOnly
+"""
+    made = files(more)
+    assert made["slurm/slurm.conf"].endswith(
+        "\n# slurm.slurm_conf of the cluster file.\nkillwait=60\nTaskProlog=/fsx/x\n"
+    )
+    assert not lines(made["slurm/slurm.conf"], "KillWait") and lines(files()["slurm/slurm.conf"], "KillWait=10")
+    assert made["slurm/cgroup.conf"].endswith("\nConstrainSwapSpace=yes\n")
+    assert made["slurm/gres.conf"].endswith("\nNodeName=train-[1-4] Name=licence Count=2 Flags=CountOnly\n")
+    assert lines(made["slurm/slurm.conf"], "GresTypes") == ["GresTypes=gpu,licence"]
+    assert lines(made["slurm/gres.conf"], "NodeName=cpu") == [], "its nodes have no GPUs"

@@ -98,7 +98,7 @@ def test_a_type_without_local_disks_has_an_encrypted_volume(made):
         ("state: /fsx/state", "", "state", "/fsx/state is a path on the cluster"),
         ("state: s3://b-of-mine/s", "", "state", "only a job with a name keeps state"),
         ("container_image: docker://pytorch/pytorch", "", "container_image", "SageMaker pulls images from ECR alone"),
-        ("sweep: {lr: [1, 2]}", "", "sweep", "a job on SageMaker cannot have this key"),
+        ("array: 0-3", "", "array", "a job on SageMaker cannot have this key"),
         ("secrets: [TOKEN]", "", "secrets", "a job on SageMaker cannot have this key"),
         ("env: {A: " + "x" * 513 + "}", "", "env", "Environment.A of CreateTrainingJob must be at most 512"),
         ("metrics: {a: '(" + "x" * 500 + ")'}", "", "metrics", "must be at most 500 characters, got 502"),

@@ -15,24 +15,45 @@ from gpucluster.config.validators import Findings
 ONE = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/eice-quotas.html: one for each VPC"
 GROUPS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/eice-security-groups.html"
 SSH_PORT = 22
+GONE = ("delete-complete", "create-failed")
+"""States of EC2's model, Ec2InstanceConnectEndpointState, in which it is no endpoint of the VPC."""
 
 
-@validator("vpc-has-no-connect-endpoint", ONE)
-def vpc_has_no_connect_endpoint(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """Without connect_endpoint_id the VPC has no EC2 Instance Connect Endpoint of others: a VPC can have only one."""
+def of_others(config: ClusterConfig, account: Account) -> Answer | None:
+    """The endpoint that is used because the VPC already has one; None if the file names one, or the stack makes it."""
+    network = config.network
     if not network.vpc_id or network.connect_endpoint_id:
-        return
+        return None
     filters = [{"Name": "vpc-id", "Values": [network.vpc_id]}]
     found = account.ask("ec2", "describe_instance_connect_endpoints", Filters=filters)["InstanceConnectEndpoints"]
-    for each in found:
-        if each["VpcId"] != network.vpc_id or _cluster(each) == config.name or each.get("State") == "delete-complete":
-            continue
-        id_, groups = each["InstanceConnectEndpointId"], each.get("SecurityGroupIds") or ["sg-…"]
-        yield Finding(
-            (*path, "vpc_id"),
-            f"{network.vpc_id} already has an Instance Connect Endpoint: {id_}",
-            f"to use it, write connect_endpoint_id: {id_} and connect_security_group_id: {groups[0]}",
-        )
+    theirs = (each for each in found if each["VpcId"] == network.vpc_id and _cluster(each) != config.name)
+    return next((each for each in theirs if each.get("State") not in GONE), None)
+
+
+def _used(config: ClusterConfig, account: Account) -> tuple[Answer, Network, bool]:
+    """The endpoint, the network as if the file named it, and whether it does."""
+    network = config.network
+    if network.connect_endpoint_id:
+        return CONNECT_ENDPOINT.look_up(account, network.connect_endpoint_id) or {}, network, True
+    found = of_others(config, account)
+    if not found:
+        return {}, network, False
+    groups = found.get("SecurityGroupIds") or [None]
+    named = {"connect_endpoint_id": found["InstanceConnectEndpointId"], "connect_security_group_id": groups[0]}
+    return found, network.model_copy(update=named), False
+
+
+@validator(
+    "connect-endpoint-of-another", f"{ONE}; error DependencyViolation of EC2 DeleteSecurityGroup", level="warning"
+)
+def connect_endpoint_of_another(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The EC2 Instance Connect Endpoint of vpc_id is of no other cluster: with that cluster it goes."""
+    endpoint, used, named = _used(config, account)
+    owner = _cluster(endpoint)
+    if owner and owner != config.name:
+        message = f"{used.connect_endpoint_id}, through which SSH comes, belongs to the cluster {owner}"
+        hint = f"delete {owner} last, or create an endpoint that belongs to no cluster"
+        yield Finding((*path, "connect_endpoint_id" if named else "vpc_id"), message, hint)
 
 
 @validator(
@@ -41,10 +62,11 @@ def vpc_has_no_connect_endpoint(network: Network, path: Path, config: ClusterCon
     "vpcId, state, preserveClientIp, securityGroupIdSet",
 )
 def connect_endpoint_fits(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """connect_endpoint_id is ready, in vpc_id, has connect_security_group_id, and connects with its own address."""
-    id_ = network.connect_endpoint_id
-    for key, fault, hint in _faults(network, CONNECT_ENDPOINT.look_up(account, id_) or {}):
-        yield Finding((*path, key), f"{id_} {fault}", hint)
+    """The endpoint that is used, connect_endpoint_id or the one that vpc_id has, is ready, in vpc_id, has
+    connect_security_group_id, and connects with its own address."""
+    endpoint, used, named = _used(config, account)
+    for key, fault, hint in _faults(used, endpoint):
+        yield Finding((*path, key if named else "vpc_id"), f"{used.connect_endpoint_id} {fault}", hint)
 
 
 def _faults(network: Network, endpoint: Answer) -> Iterator[tuple[str, str, str]]:
@@ -64,17 +86,17 @@ def _faults(network: Network, endpoint: Answer) -> Iterator[tuple[str, str, str]
 
 @validator("connect-endpoint-reaches-nodes", f"{GROUPS}: outbound rule to the instances")
 def connect_endpoint_reaches_nodes(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
-    """The security group of connect_endpoint_id lets SSH out to the nodes' subnet."""
-    endpoint = CONNECT_ENDPOINT.look_up(account, network.connect_endpoint_id)
-    subnet, group_ids = SUBNET.look_up(account, network.subnet_id), (endpoint or {}).get("SecurityGroupIds")
+    """The security group of the endpoint that is used lets SSH out to the nodes' subnet."""
+    endpoint, used, named = _used(config, account)
+    subnet, group_ids = SUBNET.look_up(account, network.subnet_id), endpoint.get("SecurityGroupIds")
     if not subnet or not group_ids:
         return
     groups = account.ask("ec2", "describe_security_groups", GroupIds=group_ids)["SecurityGroups"]
     rules = [rule for group in groups for rule in group.get("IpPermissionsEgress", []) if _is_ssh(rule)]
     if not any(rule.get("PrefixListIds") for rule in rules) and not _cover(rules, IPv4Network(subnet["CidrBlock"])):
         yield Finding(
-            (*path, "connect_endpoint_id"),
-            f"{', '.join(group_ids)} of {network.connect_endpoint_id} lets no SSH out to {subnet['CidrBlock']}, "
+            (*path, "connect_endpoint_id" if named else "vpc_id"),
+            f"{', '.join(group_ids)} of {used.connect_endpoint_id} lets no SSH out to {subnet['CidrBlock']}, "
             f"the addresses of {network.subnet_id}",
             f"aws ec2 authorize-security-group-egress --group-id {group_ids[0]} --protocol tcp --port 22 "
             f"--cidr {subnet['CidrBlock']}",

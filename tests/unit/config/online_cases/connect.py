@@ -46,16 +46,16 @@ SSH = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22}
 FITS = f"{ENDPOINT} "
 
 CASES: dict[str, Online | list[Online]] = {
-    "vpc-has-no-connect-endpoint": [
+    "connect-endpoint-of-another": [
         Online(
-            THERE,
-            key="network.vpc_id",
-            says=f"vpc-11111111 already has an Instance Connect Endpoint: {ENDPOINT}",
-            fails=fails,
+            keys,
+            key=f"network.{key}",
+            says=f"{ENDPOINT}, through which SSH comes, belongs to the cluster Other",
+            fails=of_cluster("Other"),
             passes=passes,
         )
-        for fails in (endpoint(), of_cluster("Other"))
-        for passes in (NONE, of_cluster("GpuCluster"))
+        for keys, key in ((THERE, "vpc_id"), (USED, "connect_endpoint_id"))
+        for passes in (endpoint(), of_cluster("GpuCluster"), endpoint(State="create-failed"))
     ],
     "connect-endpoint-exists": Online(
         USED,
@@ -65,6 +65,16 @@ CASES: dict[str, Online | list[Online]] = {
         passes=endpoint(),
     ),
     "connect-endpoint-fits": [
+        Online(
+            THERE,
+            key="network.vpc_id",
+            says=f"{ENDPOINT} keeps the addresses of clients (preserveClientIp), from which nodes accept no SSH",
+            fails=endpoint(PreserveClientIp=True),
+            passes=passes,
+        )
+        for passes in (NONE, endpoint(), endpoint(State="delete-complete"))
+    ]
+    + [
         Online(USED, key=f"network.{key}", says=f"{ENDPOINT} {says}", fails=fails, passes=of_cluster("Other"))
         for key, says, fails in (
             ("connect_endpoint_id", "is in vpc-22222222, not in vpc-11111111", endpoint(VpcId="vpc-22222222")),
@@ -82,6 +92,15 @@ CASES: dict[str, Online | list[Online]] = {
         )
     ],
     "connect-endpoint-reaches-nodes": [
+        Online(
+            THERE,
+            key="network.vpc_id",
+            says=f"{GROUP} of {ENDPOINT} lets no SSH out to 10.0.16.0/20, the addresses of subnet-11111111",
+            fails=out(),
+            passes=out(to("0.0.0.0/0")),
+        ),
+    ]
+    + [
         Online(
             USED,
             key="network.connect_endpoint_id",
