@@ -187,6 +187,18 @@ def plan(submit, tmp_path, monkeypatch, capsys):
     return call
 
 
+def test_a_dry_run_needs_no_credentials(plan, submit, tmp_path):
+    """`plan` takes them away."""
+    chained = "name: train\ncommand: [python, train.py]\nchannels: {data: {task: p/prepare, output: shards}}\n"
+    (tmp_path / "job.yaml").write_text(chained)
+    code, out, err = submit("submit", "job.yaml", "--dry-run")
+    assert code == 0, err
+    source = json.loads(out)["InputDataConfig"][1]["DataSource"]["S3DataSource"]["S3Uri"]
+    assert source == "s3://bucket-of-mine/gpucluster/tasks/p/prepare/outputs/shards/"
+    assert "warning: the task p/prepare was not looked for" in err
+    assert submit("submit", "job.yaml")[0] == 3
+
+
 def test_the_price_beside_that_of_a_cluster(plan, tmp_path):
     price = "$7.09 an hour for each ml.g5.12xlarge, only while a job runs, $5.67 as a node of a cluster"
     unasked = "AWS was not called: no credentials; `aws sso login` or `aws configure` sets them\n"
