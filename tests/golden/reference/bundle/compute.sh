@@ -9,7 +9,7 @@ readonly BUNDLE
 source "$BUNDLE/cluster.sh"
 
 for library in runner locks machine_environment files services firewall imds aws_api parameters tag_failure node_program apt nvidia \
-    this_machine kernel mounts lustre storage slurm_files this_partition agent monitoring; do
+    this_machine kernel mounts lustre storage slurm_files this_partition agent monitoring user_scripts; do
     source "$BUNDLE/lib/$library.sh"
 done
 source "$BUNDLE/steps/storage/efs.sh"
@@ -38,9 +38,12 @@ if [ "${1:-}" = job_lustre ]; then
 fi
 one_at_a_time
 run_step baked
+run_step proxy
+machine_environment
 run_step apt_timers
 run_step name
 run_step dns
+user_scripts before
 run_step packages
 run_step imds_guard
 run_step nvidia_driver
@@ -73,6 +76,8 @@ run_step job_lustre
 run_step job_hooks
 run_step health
 try_step samples "$SAMPLES_MISSING"
+# Before Slurm starts jobs here.
+user_scripts after
 run_step slurm_compute
 run_step spot_notice
 run_step cloudwatch_agent
