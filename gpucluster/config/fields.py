@@ -441,6 +441,30 @@ NodeGroupId = Annotated[
         EC2_IDS,
     ),
 ]
+ProxyUrl = Annotated[
+    str,
+    form(
+        "proxy-form",
+        NETWORK,
+        "proxy",
+        r"http://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?):[0-9]{1,5}",
+        "http://host:port",
+        "man curl.1: http_proxy [protocol://]<host>[:port]",
+        "a proxy with a password is not supported: all users of the nodes could read it",
+    ),
+]
+DirectName = Annotated[
+    str,
+    form(
+        "no-proxy-form",
+        NETWORK,
+        "Each of no_proxy",
+        r"\.?[A-Za-z0-9]([A-Za-z0-9.:/-]*[A-Za-z0-9])?",
+        "a name, the end of names such as .example.com, an address or a network",
+        "man curl.1: NO_PROXY <comma-separated list of hosts/domains>",
+        "without *: example.com stands for www.example.com too",
+    ),
+]
 EmailAddress = Annotated[
     str,
     form(
