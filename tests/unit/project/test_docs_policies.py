@@ -23,7 +23,7 @@ from localcloud.protocol.calls import Call
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = sorted((ROOT / "gpucluster").rglob("*.py"))
-PREFIXES = {"service-quotas": "servicequotas"}
+PREFIXES = {"service-quotas": "servicequotas", "efs": "elasticfilesystem"}
 # IAM's names where they are not the operation's: Service Authorization Reference, Amazon S3.
 ACTIONS = {"s3:HeadBucket": "s3:ListBucket", "budgets:DescribeBudgets": "budgets:ViewBudget"}
 # The services of `Deployment.clients` and of the online checks.
@@ -35,6 +35,7 @@ SERVICES = (
         "cloudwatch",
         "ec2",
         "ec2-instance-connect",
+        "efs",
         "fsx",
         "iam",
         "kms",
