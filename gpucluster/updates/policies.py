@@ -14,6 +14,7 @@ from gpucluster.config.outcome import (
     added_or_removed,
     growth,
     head_replaced,
+    head_restarts,
     in_place,
     new_nodes,
     nothing,
