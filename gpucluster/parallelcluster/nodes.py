@@ -153,7 +153,7 @@ def _purchase(queue: Node, resource: Node, conversion: Conversion) -> list[Item 
     reservation = at.section("CapacityReservationTarget").text("CapacityReservationId")
     if reservation:
         kind = kind if kind == "capacity-block" else "reservation"
-        conversion.needs_vpc.append("reservation_id")
+        conversion.needs_zone.append(reservation)
     listed = "CapacityType" in queue.data or reservation
     bought = [item("purchase", kind, queue, "CapacityType", needed=True)] if listed else []
     if reservation:
