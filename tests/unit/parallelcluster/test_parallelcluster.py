@@ -103,6 +103,12 @@ VALUES: list[tuple[str, dict[str, Any], tuple[str | int, ...], Any]] = [
         (*PARTITION, "placement_group"),
         "none",
     ),
+    (
+        "a group for burstable nodes",
+        {"resource__InstanceType": "t3.large", "queue__Networking": {"PlacementGroup": {"Enabled": True}}},
+        (*PARTITION, "placement_group"),
+        "none",
+    ),
     ("spot", {"queue__CapacityType": "SPOT"}, (*PARTITION, "purchase"), "spot"),
     ("two resources", {"queue__ComputeResources": TWO}, ("partitions", 1, "name"), "train-b"),
     ("the subnet", {}, ("network", "subnet_id"), "subnet-01234567"),
