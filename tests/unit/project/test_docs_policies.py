@@ -91,8 +91,8 @@ def test_the_deployers_policy_allows_every_call() -> None:
 
 
 def test_the_policy_for_sagemaker_allows_every_call() -> None:
-    called = actions(SAGEMAKER.rglob("*.py"), ("s3", "sagemaker", "logs", "iam", "ecr"))
-    assert {"s3:DeleteObject", "s3:ListBucket", "sagemaker:CreateTrainingJob"} <= called
+    called = actions(SAGEMAKER.rglob("*.py"), ("s3", "sagemaker", "logs", "cloudwatch", "iam", "ecr"))
+    assert {"s3:DeleteObject", "s3:ListBucket", "sagemaker:CreateTrainingJob", "cloudwatch:GetMetricData"} <= called
     assert called <= granted("sagemaker.json")
 
 
