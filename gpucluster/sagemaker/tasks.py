@@ -38,7 +38,7 @@ def stem(name: str) -> str:
 def newest(sagemaker: Any, project: str, name: str) -> Run | None:
     """`sagemaker`: a client of boto3. Raises its errors."""
     pages = sagemaker.get_paginator("list_training_jobs").paginate(
-        NameContains=stem(name), SortBy="CreationTime", SortOrder="Descending"
+        NameContains=stem(name), SortBy="CreationTime", SortOrder="Descending", PaginationConfig={"PageSize": 100}
     )
     for page in pages:
         for each in page["TrainingJobSummaries"]:

@@ -143,7 +143,7 @@ def test_only_a_job_with_the_tags_is_a_run(clients):
     client = clients["sagemaker"]
     names = ["pre-train-20261129-102403", "train-20261129-102402", "train-20261129-102401"]
     with Stubber(client) as stub:
-        asked = {"NameContains": "train", "SortBy": "CreationTime", "SortOrder": "Descending"}
+        asked = {"NameContains": "train", "SortBy": "CreationTime", "SortOrder": "Descending", "MaxResults": 100}
         stub.add_response("list_training_jobs", {"TrainingJobSummaries": [summary(name) for name in names]}, asked)
         stub.add_response("list_tags", tags("letters"), {"ResourceArn": summary(names[1])["TrainingJobArn"]})
         stub.add_response("list_tags", tags("digits"), {"ResourceArn": summary(names[2])["TrainingJobArn"]})
