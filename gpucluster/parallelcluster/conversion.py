@@ -29,7 +29,9 @@ class Conversion:
     look: list[str] = field(default_factory=list)
     """What the user should check."""
     needs_vpc: list[str] = field(default_factory=list)
-    """Keys whose values exist in one VPC or zone only."""
+    """Keys whose values exist in one VPC only."""
+    needs_zone: list[str] = field(default_factory=list)
+    """Reservations, which are in one zone."""
     subnet: str = ""
     """The one for all nodes, as the file has it."""
     keys: list[str] = field(default_factory=list)

@@ -153,7 +153,7 @@ def _purchase(queue: Node, resource: Node, conversion: Conversion) -> list[Item 
     reservation = at.section("CapacityReservationTarget").text("CapacityReservationId")
     if reservation:
         kind = kind if kind == "capacity-block" else "reservation"
-        conversion.needs_vpc.append("reservation_id")
+        conversion.needs_zone.append(reservation)
     listed = "CapacityType" in queue.data or reservation
     bought = [item("purchase", kind, queue, "CapacityType", needed=True)] if listed else []
     if reservation:
@@ -170,6 +170,9 @@ def _group(queue: Node, resource: Node, purchase: str) -> Item | None:
     if enabled and purchase in ("reservation", "capacity-block") and (not name or purchase == "capacity-block"):
         words = "the reservation decides where its nodes are"
         return item("placement_group", "none", at, source, words=words)
+    apart = [each for each in _types(resource) if each in INSTANCE_TYPES and not INSTANCE_TYPES[each].close_together]
+    if enabled and apart:
+        return item("placement_group", "none", at, source, words=f"EC2 puts no {apart[0]} into a group")
     value = name or ("cluster" if enabled else "none")
     return item("placement_group", value, at, source) if group else Item("placement_group", value, "no PlacementGroup")
 

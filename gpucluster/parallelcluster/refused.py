@@ -52,12 +52,14 @@ def _take_out(error: Notice, page: Page, conversion: Conversion) -> bool:
         if item.key == "partitions" or (item.key == "-" and item is _last_partition(owners[0])):
             return False
         if not item.needed:
-            said = f"{error.message}; {error.hint}" if error.hint else error.message
-            if part := _part(error, item):
-                item.above.append(f"not carried over: {part}: {said}")
+            part = _part(error, item)
+            message = re.sub(r"^line \d+: ", "", error.message) if part else error.message
+            said = f"not carried over: {part or error.key}: {message}{'; ' * bool(error.hint)}{error.hint or ''}"
+            if part:
+                item.above.append(said)
             else:
-                item.off = f"not carried over: {error.key}: {said}"
-            conversion.check(f"{_anywhere(error.key)} is a comment: {part}{': ' * bool(part)}{error.message}")
+                item.off = said
+            conversion.check(f"{part or _anywhere(error.key)} is a comment: {message}")
             return True
     return False
 

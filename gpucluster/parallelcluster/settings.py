@@ -40,6 +40,9 @@ def network(conversion: Conversion) -> tuple[Item | None, bool]:
         items.append(Item("vpc_id", "vpc-ID", off=f"{why} aws ec2 describe-subnets --subnet-ids {chosen}"))
         items.append(Item("subnet_id", chosen, said, off="and availability_zone above: the subnet's"))
         conversion.check("the cluster gets a VPC of its own: network.vpc_id says how to use the file's subnet")
+        if conversion.needs_zone:
+            reserved = ", ".join(dict.fromkeys(conversion.needs_zone))
+            conversion.check(f"write availability_zone: that of {reserved}; `plan` compares them")
     if others:
         conversion.check(f"all nodes are in {chosen}, none in {', '.join(others)}")
     items += _from_outside(head, bool(filled))

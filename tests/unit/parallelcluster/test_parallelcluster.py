@@ -48,6 +48,13 @@ EBS = {"MountDir": "/shared", "Name": "a", "StorageType": "Ebs"}
 TWO = [{"Name": "a", "InstanceType": "g5.xlarge"}, {"Name": "b", "InstanceType": "p5.48xlarge"}]
 PARTITION = ("partitions", 0)
 
+ARN, SETTINGS = "arn:aws:iam::aws:policy/ReadOnlyAccess", "Scheduling__SlurmSettings"
+SLOW = {"RootVolume": {"Size": 300, "Iops": 6000, "Throughput": 250}}
+ACTIONS = {
+    "OnNodeStart": {"Script": "s3://bucket/a.sh", "Args": ["x", "1.0"]},
+    "OnNodeConfigured": {"Sequence": [{"Script": "https://example.com/b.sh"}]},
+}
+ZFS = {"StorageType": "FsxOpenZfs", "FsxOpenZfsSettings": {"VolumeId": "fsvol-0123456789abcdef0"}}
 VALUES: list[tuple[str, dict[str, Any], tuple[str | int, ...], Any]] = [
     ("defaults of the counts", {"resource__MaxCount": None}, (*PARTITION, "max_nodes"), 10),
     (
@@ -93,6 +100,12 @@ VALUES: list[tuple[str, dict[str, Any], tuple[str | int, ...], Any]] = [
             "resource__CapacityReservationTarget": {"CapacityReservationId": CR},
             "queue__Networking": {"PlacementGroup": {"Enabled": True}},
         },
+        (*PARTITION, "placement_group"),
+        "none",
+    ),
+    (
+        "a group for burstable nodes",
+        {"resource__InstanceType": "t3.large", "queue__Networking": {"PlacementGroup": {"Enabled": True}}},
         (*PARTITION, "placement_group"),
         "none",
     ),
@@ -184,6 +197,118 @@ VALUES: list[tuple[str, dict[str, Any], tuple[str | int, ...], Any]] = [
         {"uri": "s3://bucket/a/b", "access": "read-write"},
     ),
     ("idle nodes", {"Scheduling__SlurmSettings": {"ScaledownIdletime": 5}}, (*PARTITION, "idle_minutes"), 5),
+    (
+        "one thread",
+        {"resource__DisableSimultaneousMultithreading": True, "resource__InstanceType": "c5.xlarge"},
+        (*PARTITION, "threads_per_core"),
+        1,
+    ),
+    (
+        "threads of Slurm",
+        {"resource__CustomSlurmSettings": {"ThreadsPerCore": 1}, "resource__InstanceType": "c5.xlarge"},
+        (*PARTITION, "threads_per_core"),
+        1,
+    ),
+    (
+        "a root disk",
+        {"queue__ComputeSettings": {"LocalStorage": SLOW}},
+        (*PARTITION, "root_volume"),
+        {"gib": 300, "iops": 6000, "throughput_mibps": 250},
+    ),
+    (
+        "scripts",
+        {"queue__CustomActions": ACTIONS},
+        (*PARTITION, "scripts"),
+        [
+            {"when": "before", "source": "s3://bucket/a.sh", "args": ["x", "1.0"]},
+            {"source": "https://example.com/b.sh"},
+        ],
+    ),
+    (
+        "a time limit",
+        {
+            "queue__CustomActions": {"OnNodeConfigured": {"Script": "s3://bucket/a.sh"}},
+            "DevSettings": {"Timeouts": {"ComputeNodeBootstrapTimeout": 5400}},
+        },
+        (*PARTITION, "scripts", 0, "time_limit_minutes"),
+        90,
+    ),
+    ("security groups", {"queue__Networking": {"SecurityGroups": [SG]}}, (*PARTITION, "security_groups"), [SG]),
+    (
+        "exclusive jobs",
+        {"queue__JobExclusiveAllocation": True},
+        (*PARTITION, "partition_options"),
+        {"OverSubscribe": "EXCLUSIVE"},
+    ),
+    ("options of nodes", {"resource__CustomSlurmSettings": {"Weight": 5}}, (*PARTITION, "node_options"), {"Weight": 5}),
+    ("memory", {SETTINGS: {"EnableMemoryBasedScheduling": True}}, ("slurm", "memory"), "allocated"),
+    (
+        "lines of slurm.conf",
+        {SETTINGS: {"CustomSlurmSettings": [{"KillWait": 300}, {"JobAcctGatherType": "a"}]}},
+        ("slurm", "slurm_conf"),
+        "KillWait=300\n",
+    ),
+    (
+        "policies of the head",
+        {"HeadNode__Iam": {"AdditionalIamPolicies": [{"Policy": ARN}]}},
+        ("security", "policies"),
+        {"head": [ARN]},
+    ),
+    (
+        "policies of a queue",
+        {"queue__Iam": {"AdditionalIamPolicies": [{"Policy": ARN}]}},
+        ("security", "policies"),
+        {"nodes": [ARN], "jobs": [ARN]},
+    ),
+    (
+        "agents' policies",
+        {"queue__Iam": {"AdditionalIamPolicies": [{"Policy": "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"}]}},
+        ("security", "policies"),
+        {"nodes": ["arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"]},
+    ),
+    ("a role's prefix", {"Iam": {"ResourcePrefix": "/teams/a-"}}, ("security", "role_prefix"), "/teams/a-"),
+    ("tags", {"Tags": [{"Key": "org:a", "Value": "true"}]}, ("tags",), {"org:a": "true"}),
+    (
+        "EBS of the default size",
+        {"SharedStorage": [EBS]},
+        ("storage", 0),
+        {"mount": "/shared", "type": "ebs", "gib": 40, "on_delete": "delete"},
+    ),
+    (
+        "EBS of a RAID",
+        {
+            "SharedStorage": [
+                {
+                    **EBS,
+                    "EbsSettings": {
+                        "Size": 100,
+                        "Raid": {"Type": 0, "NumberOfVolumes": 3},
+                        "DeletionPolicy": "Snapshot",
+                    },
+                }
+            ]
+        },
+        ("storage", 0),
+        {"mount": "/shared", "type": "ebs", "gib": 300, "on_delete": "snapshot"},
+    ),
+    (
+        "EBS that exists",
+        {"SharedStorage": [{**EBS, "EbsSettings": {"VolumeId": "vol-0123456789abcdef0"}}]},
+        ("storage", 0),
+        {"mount": "/shared", "type": "ebs", "volume_id": "vol-0123456789abcdef0"},
+    ),
+    (
+        "OpenZFS at /home",
+        {"SharedStorage": [{"MountDir": "/home", "Name": "a", **ZFS}]},
+        ("storage", 0),
+        {"mount": "/home", "type": "fsx-openzfs", "volume_id": "fsvol-0123456789abcdef0"},
+    ),
+    (
+        "the head's volume without /home",
+        {"SharedStorage": [{"MountDir": "/home", "Name": "a", **ZFS}]},
+        ("head_node", "volume_gib"),
+        50,
+    ),
     ("days of logs", {"Monitoring": {"Logs": {"CloudWatch": {"RetentionInDays": 7}}}}, ("monitoring", "log_days"), 7),
     (
         "a boundary",
@@ -282,6 +407,8 @@ def test_without_credentials_the_lines_for_the_subnet_are_a_comment() -> None:
     made = converted(small(), credentials=False)
     assert made.complete and loads(made.text).network.vpc_id is None
     assert "# subnet_id: subnet-01234567" in made.text
+    reserved = converted(small(queue__CapacityReservationTarget={"CapacityReservationId": CR}), credentials=False)
+    assert reserved.complete and f"write availability_zone: that of {CR}; `plan` compares them" in reserved.look
     outside = converted(small(HeadNode__Ssh={"AllowedIps": "192.0.2.0/24"}), credentials=False)
     assert loads(outside.text).network.ssh_from == ("192.0.2.0/24",)
 

@@ -21,7 +21,7 @@ readonly BUNDLE
 source "$BUNDLE/cluster.sh"
 
 for library in runner locks machine_environment files services firewall imds aws_api parameters wait_condition node_program apt \
-    nvidia kernel mounts lustre storage environments slurm_files controller staging data_volume nfs_server \
+    nvidia kernel mounts lustre storage environments slurm_files controller staging data_volume \
     database this_partition agent monitoring user_scripts; do
     source "$BUNDLE/lib/$library.sh"
 done
@@ -46,6 +46,8 @@ one_at_a_time
 # Before all steps that take long or may fail, because Slurm starts nodes meanwhile.
 run_step programs
 run_step baked
+run_step proxy
+machine_environment
 run_step apt_timers
 run_step name
 run_step dns
