@@ -70,7 +70,7 @@ def run(context: CliContext, file: Path | None, flags: Mapping[str, Any], asked:
 def _sweep(
     connection: Connection, target: Target, name: str, whole: JobSpec, jobs: Sequence[Prepared], asked: Asked
 ) -> int:
-    from gpucluster.cli.frame import training_sweep
+    from gpucluster.cli.frame import money, training_sweep
     from gpucluster.cli.frame.following import tell
     from gpucluster.sagemaker import submission
     from gpucluster.sagemaker.following.account import Account
@@ -80,6 +80,8 @@ def _sweep(
     def submit(job: Prepared) -> submission.Submitted:
         return submission.submit(connection, target, job, force=asked.force, clean=asked.clean, tell=tell)
 
+    if not connection.is_local and (price := money.of_training(jobs[0].spec, target)):
+        tell(f"each of {len(jobs)} jobs: {price}")
     account = Account(target, connection.client)
     return training_sweep.run(account, name, whole, jobs, submit, follow=asked.follow)
 

@@ -42,6 +42,9 @@ class Refusal(Exception):
 class Played(Account):
     """`answers`: operation, as AWS names it -> what it answers to these parameters; may raise Refusal."""
 
+    is_local = False
+    """Played as AWS: submit shows prices."""
+
     def __init__(self) -> None:
         super().__init__(target.loads(parse(TARGET, "sagemaker.yaml")), self._client)
         self.answers = dict[str, Callable[[dict[str, Any]], dict[str, Any]]]()

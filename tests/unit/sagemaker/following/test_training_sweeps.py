@@ -70,6 +70,7 @@ def sweep(call, account, has, record, monkeypatch, tmp_path):
 def test_each_element_is_a_training_job(sweep):
     code, out, err, played = sweep(9)
     assert code == 0, err
+    assert "each of 3 jobs: " in err
     line = json.loads(out.splitlines()[-1])
     stamp = line["job_id"].removeprefix("lr-")
     assert line["jobs"] == [f"lr-{index}-{stamp}" for index in range(3)]
