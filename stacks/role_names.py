@@ -13,7 +13,7 @@ from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
 LONGEST = 64
-"""Of a role's name: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html. A policy's has 128."""
+"""A role's name has as many characters: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html."""
 HASH, ID = 8, 40
 """Characters of the hash, and most of the construct's path."""
 

@@ -96,6 +96,7 @@ ELSEWHERE = {
     "AWS::IAM::InstanceProfile": "Roles",
     "AWS::IAM::ManagedPolicy": "Roles",
     "AWS::IAM::Policy": "Roles",
+    "AWS::IAM::Role": "ManagedPolicyArns",
     "AWS::KMS::Key": "EnableKeyRotation KeyPolicy",
     "AWS::Logs::LogGroup": "RetentionInDays",
     "AWS::RDS::DBInstance": "VPCSecurityGroups",

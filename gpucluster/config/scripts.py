@@ -16,7 +16,7 @@ from gpucluster.config.section import Section
 from gpucluster.config.value_checks import field, form, refuse
 
 MOST_BYTES = 1 << 20
-"""The largest script. Local ones travel in the bundle, which every node downloads."""
+"""The most that a script may have. Local ones travel in the bundle, which every node downloads."""
 HTTPS = "https://"
 BASH = "man bash.1: COMMAND EXECUTION: the first line of a script names its interpreter"
 

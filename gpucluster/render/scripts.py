@@ -43,7 +43,7 @@ def _place(script: Script, folder: Path) -> tuple[str, str]:
 
 
 def names(scripts: Sequence[Script]) -> Iterator[str]:
-    """What the log and the step of each are called. A number tells two of one name apart."""
+    """What the log and the step of each are called: a number tells apart those with one name."""
     count = Counter(each.name for each in scripts)
     for number, each in enumerate(scripts, 1):
         yield f"{number}-{each.name}" if count[each.name] > 1 else each.name

@@ -6,7 +6,7 @@ from tempfile import mkdtemp
 from validator_cases.case import Case, Keys, cluster, partition
 
 FOLDER = Path(mkdtemp())
-"""The folder of the cases' scripts: a local path counts from the cluster file's folder, or is absolute."""
+"""Scripts are there: a local path counts from the cluster file's folder, or is absolute."""
 SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 OF_GOOD = "a8076d3d28d21e02012b20eaf7dbf75409a6277134439025f282e368e3305abf"
 IN_S3 = "s3://my-bucket/setup.sh"
