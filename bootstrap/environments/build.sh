@@ -9,10 +9,12 @@ export HOME=/root
 
 source "$BUNDLE/lib/runner.sh"
 source "$BUNDLE/lib/apt.sh"
+source "$BUNDLE/lib/machine_environment.sh"
 source "$BUNDLE/lib/environments.sh"
 source "$BUNDLE/environments/horovod_wheel.sh"
 source "$BUNDLE/environments/interpreter.sh"
 source "$BUNDLE/environments/environment.sh"
+machine_environment # a proxy
 
 # In a separate process, because errexit has no effect inside a condition.
 if [ "${2:-}" = inside ]; then

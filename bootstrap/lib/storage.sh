@@ -10,9 +10,10 @@ storage_has() {
 }
 
 # open_to_everybody MOUNT DIRECTORIES: AWS creates them for root only. As in /tmp, every account may write there and none may
-# remove another's files. Later changes by users stay.
+# remove another's files. Later changes by users stay. `-`: none, for a file system that is not the cluster's.
 open_to_everybody() {
     local directories directory
+    if [ "$2" = - ]; then return; fi
     IFS=, read -r -a directories <<<"$2"
     for directory in "${directories[@]}"; do
         directory=$1${directory%/}

@@ -303,40 +303,6 @@ SnapshotId = Annotated[
         EC2_IDS,
     ),
 ]
-EbsVolumeId = Annotated[
-    str,
-    form(
-        "ebs-volume-id-form",
-        "Volumes",
-        "volume_id",
-        r"vol-([0-9a-f]{8}|[0-9a-f]{17})",
-        "the id of an EBS volume (vol-…)",
-        EC2_IDS,
-    ),
-]
-FileSystemId = Annotated[
-    str,
-    form(
-        "file-system-id-form",
-        "Mounts",
-        "file_system_id",
-        r"fs-[0-9a-f]{8,40}",
-        "the id of a file system on FSx or EFS (fs-…)",
-        "https://docs.aws.amazon.com/efs/latest/ug/API_DescribeFileSystems.html: FileSystemId; "
-        "https://docs.aws.amazon.com/fsx/latest/APIReference/API_FileSystem.html: FileSystemId",
-    ),
-]
-FsxVolumeId = Annotated[
-    str,
-    form(
-        "fsx-volume-id-form",
-        "Mounts",
-        "volume_id",
-        r"fsvol-[0-9a-f]{17}",
-        "the id of a volume on FSx for OpenZFS or ONTAP (fsvol-…)",
-        "https://docs.aws.amazon.com/fsx/latest/APIReference/API_Volume.html: VolumeId",
-    ),
-]
 VpcId = Annotated[
     str,
     form("vpc-id-form", NETWORK, "vpc_id", r"vpc-([0-9a-f]{8}|[0-9a-f]{17})", "a VPC's id (vpc-…)", EC2_IDS),
@@ -439,6 +405,30 @@ NodeGroupId = Annotated[
         r"sg-([0-9a-f]{8}|[0-9a-f]{17})",
         "a security group's id (sg-…)",
         EC2_IDS,
+    ),
+]
+ProxyUrl = Annotated[
+    str,
+    form(
+        "proxy-form",
+        NETWORK,
+        "proxy",
+        r"http://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?):[0-9]{1,5}",
+        "http://host:port",
+        "man curl.1: http_proxy [protocol://]<host>[:port]",
+        "a proxy with a password is not supported: all users of the nodes could read it",
+    ),
+]
+DirectName = Annotated[
+    str,
+    form(
+        "no-proxy-form",
+        NETWORK,
+        "Each of no_proxy",
+        r"\.?[A-Za-z0-9]([A-Za-z0-9.:/-]*[A-Za-z0-9])?",
+        "a name, the end of names such as .example.com, an address or a network",
+        "man curl.1: NO_PROXY <comma-separated list of hosts/domains>",
+        "without *: example.com stands for www.example.com too",
     ),
 ]
 EmailAddress = Annotated[

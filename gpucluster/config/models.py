@@ -17,11 +17,13 @@ from gpucluster.config.fields import (
     ClusterName,
     ConnectEndpointId,
     Count,
+    DirectName,
     EmailAddress,
     Image,
     KmsKeyArn,
     ManagedPolicyArn,
     PolicyArn,
+    ProxyUrl,
     RegionName,
     RolePrefix,
     S3Uri,
@@ -59,6 +61,8 @@ class Network(Section):
     internet: Annotated[
         Literal["nat", "none"], Limit("internet-mode", "AWS::EC2::NatGateway ConnectivityType: public")
     ] = "nat"
+    proxy: ProxyUrl | None = None
+    no_proxy: tuple[DirectName, ...] = ()
 
 
 Framework = Literal["torch", "horovod", "smddp", "mxnet", "tensorflow"]

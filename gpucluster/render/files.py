@@ -29,7 +29,7 @@ from gpucluster.hardware import prices as list_prices
 from gpucluster.hardware import software
 from gpucluster.hardware.instances import InstanceType
 from gpucluster.layout import Layout, Partition, expand
-from gpucluster.render import beegfs, scripts, watching
+from gpucluster.render import beegfs, proxy, scripts, watching
 
 ROOT = shipped.ROOT
 BOOTSTRAP = ROOT / "bootstrap"
@@ -51,6 +51,7 @@ def bundle(config: ClusterConfig) -> dict[str, str]:
         **{f"partitions/{each.name}.sh": partition(each, config.ram) for each in layout.partitions},
         **_users(config),
         **scripts.files(layout),
+        "environment": "".join(f"{name}={value}\n" for name, value in proxy.variables(config).items()),
         **slurm(layout),
         "fleet.json": json.dumps(fleet(layout), indent=2) + "\n",
         "storage.json": json.dumps(storage(config), indent=2) + "\n",
@@ -136,7 +137,9 @@ def user_data(config: ClusterConfig, role: Role) -> str:
     """The script of an instance's first boot. It has the bundle's address but no hash of its content: changed user data
     would replace the head node."""
     parameter = config.ssm_path + (NODES_BUNDLE if role == "compute" else "bundle")
-    return _template("bootstrap/user-data.sh.j2").render(_node_values(config), role=role, parameter=parameter)
+    return _template("bootstrap/user-data.sh.j2").render(
+        _node_values(config), role=role, parameter=parameter, proxy=proxy.variables(config)
+    )
 
 
 def image_script(**values: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 from gpucluster.cluster import api_errors, credentials, local_cloud
@@ -21,6 +22,11 @@ class Connection(NamedTuple):
             made = self.session.client(service, region, endpoint_url=self.endpoint_url, config=patient())
         made.meta.events.register("before-parse", api_errors.refuse_web_page)
         return made
+
+    @property
+    def is_local(self) -> bool:
+        """Whether a stand-in answers, which bills nobody."""
+        return bool(self.endpoint_url or os.environ.get("AWS_ENDPOINT_URL"))
 
     def has_credentials(self) -> bool:
         with aws_errors(), credentials.reading():

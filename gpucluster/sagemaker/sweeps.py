@@ -6,6 +6,7 @@ All names of a sweep end with the same time, by which they are found again.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -13,7 +14,7 @@ from gpucluster.errors import AwsError
 from gpucluster.job import JobSpec, arrays
 from gpucluster.sagemaker.following import logs
 from gpucluster.sagemaker.following.account import Account
-from gpucluster.sagemaker.following.members import unfinished
+from gpucluster.sagemaker.following.members import VALUES, unfinished
 from gpucluster.sagemaker.prepare import Prepared
 from gpucluster.sagemaker.submission import Submitted
 
@@ -34,11 +35,16 @@ def element(spec: JobSpec, index: int) -> JobSpec:
         update={
             "name": f"{spec.name}-{index}",
             "command": tuple(_filled_in(word, values) for word in words),
-            "env": {**spec.env, **{arrays.variable(name): value for name, value in values.items()}},
+            "env": {**spec.env, **_variables(values)},
             "sweep": {},
             "max_parallel": None,
         }
     )
+
+
+def _variables(values: Mapping[str, str]) -> dict[str, str]:
+    """Those of the program, and one by which `results` finds the values: DescribeTrainingJob shows it."""
+    return {arrays.variable(name): value for name, value in values.items()} | {VALUES: json.dumps(values)}
 
 
 def _filled_in(word: str, values: Mapping[str, str]) -> str:
@@ -48,8 +54,7 @@ def _filled_in(word: str, values: Mapping[str, str]) -> str:
 
 
 def prepared(prepare: Callable[[Adapt], Prepared]) -> tuple[JobSpec, list[Prepared]]:
-    """The job as it was asked for, and the job of each element; one without a sweep. DescribeTrainingJob shows an
-    element's values, because they are its hyperparameters, too. Raises JobSpecError, UsageError."""
+    """The job as it was asked for, and those of its elements; without a sweep, one. Raises JobSpecError, UsageError."""
     asked = list[JobSpec]()
 
     def of(index: int) -> Prepared:
@@ -57,13 +62,7 @@ def prepared(prepare: Callable[[Adapt], Prepared]) -> tuple[JobSpec, list[Prepar
             asked.append(spec)
             return element(spec, index)
 
-        job = prepare(adapt)
-        if not asked[-1].sweep:
-            return job
-        values = [*arrays.parameters(asked[-1].sweep)][index]
-        return job._replace(
-            request={**job.request, "HyperParameters": {**job.request.get("HyperParameters", {}), **values}}
-        )
+        return prepare(adapt)
 
     first = of(0)
     return asked[0], [first, *(of(index) for index in range(1, len(asked[0].elements)))]

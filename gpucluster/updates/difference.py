@@ -28,6 +28,7 @@ NAMED_BY = {
 UNORDERED = frozenset(
     {
         "network.ssh_from",
+        "network.no_proxy",
         "head_node.security_groups",
         "partitions[].security_groups",
         "parameter_servers.security_groups",

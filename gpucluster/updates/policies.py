@@ -14,6 +14,7 @@ from gpucluster.config.outcome import (
     added_or_removed,
     growth,
     head_replaced,
+    head_restarts,
     in_place,
     new_nodes,
     nothing,
@@ -40,6 +41,7 @@ _OTHER_CONTENT = refused(
 _NEW_PARTITION = in_place("its nodes are available when `up` returns")
 _GRANT = in_place("applies to running and future jobs")
 _IDLE = in_place("applies to running nodes too")
+_PROXY = head_restarts(f"the head node stops and starts again; new nodes use it; {REPLACED_AS_FREE}")
 _SCRIPTS = in_place("applies to nodes that boot from now on")
 _GROUPS = new_nodes(f"applies to new nodes; {REPLACED_AS_FREE}")
 _NEW_USER = in_place("running nodes get the account before their next job")
@@ -60,6 +62,8 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "network.connect_security_group_id": _OTHER_DOOR,
     "network.ssh_from": in_place("open connections stay open"),
     "network.internet": rules.internet,
+    "network.proxy": _PROXY,
+    "network.no_proxy": _PROXY,
     "head_node.instance_type": rules.type_of_head,
     "head_node.volume_gib": growth(_MORE_DISK, _LESS_DISK),
     "head_node.threads_per_core": rules.threads_of_head,

@@ -96,3 +96,13 @@ def test_settings_are_compared(verb: Verb) -> None:
         ("sagemaker", 1, "COMPLETED"),
         ("sagemaker", 2, "COMPLETED"),
     ]
+
+
+def test_a_sweep_and_its_results(verb: Verb) -> None:
+    line = submitted(verb, "--name", "swept", "--sweep", "lr=0.1,0.01", "--max-parallel", "1", "--follow")
+    code, out, err = verb("results", line["job_id"], "--json")
+    assert code == 0, err
+    found = [(each["job_id"], each["parameters"], each["state"]) for each in json.loads(out)]
+    assert found == [(line["jobs"][0], {"lr": "0.1"}, "completed"), (line["jobs"][1], {"lr": "0.01"}, "completed")]
+    again = submitted(verb, "--name", "swept", "--sweep", "lr=0.1,0.01")
+    assert again["jobs"] == line["jobs"]  # both have succeeded

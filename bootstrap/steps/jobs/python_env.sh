@@ -4,7 +4,7 @@ step_python_env() {
     local path lock name
     node_program
     put_directory "$ENVIRONMENTS/.log" 0755 root:root
-    for path in "$BUNDLE"/environments/* "$BUNDLE"/lib/{runner,apt,environments}.sh \
+    for path in "$BUNDLE"/environments/* "$BUNDLE"/lib/{runner,apt,environments,machine_environment}.sh \
         "$BUNDLE"/gpucluster_node/{__init__,aws,locations,jobs/__init__,jobs/environment_cache}.py; do
         put_file "$ENVIRONMENTS/.recipe/${path#"$BUNDLE"/}" 0644 root:root <"$path"
     done

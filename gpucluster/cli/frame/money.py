@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from gpucluster.config import ClusterConfig
 from gpucluster.errors import UsageError
 from gpucluster.job.spec import JobSpec, seconds_of
 from gpucluster.layout import Layout, expand
+
+if TYPE_CHECKING:
+    from gpucluster.sagemaker.target import Target
 
 
 def tell_price(old: ClusterConfig | None, new: ClusterConfig, *, ask: bool) -> None:
@@ -53,6 +57,20 @@ def of_job(layout: Layout, spec: JobSpec, server_nodes: int) -> str | None:
     whole = f", ${an_hour * seconds_of(spec.time) / 3600:.2f} within its time limit" if spec.time else NO_LIMIT
     types = [*line.instance_types, *(servers.instance_types if servers and server_nodes else ())]
     return f"price: at most ${an_hour:.2f} an hour while it runs{whole} ({where_and_when(layout.config.region, types)})"
+
+
+def of_training(spec: JobSpec, target: Target) -> str | None:
+    """The on-demand price of a job's instances on SageMaker; None if it is unknown."""
+    from gpucluster.sagemaker import prices, request
+
+    found = prices.of(target.instance_type, target.region)
+    if found is None:
+        return None
+    an_hour = found.usd * spec.nodes
+    most = f"${an_hour * request.runtime_s(spec) / 3600:.2f} within its time limit"
+    spot = "; spot: at most this" if target.spot else ""
+    where = "" if found.region == target.region else f" (price in {found.region})"
+    return f"price: at most ${an_hour:.2f} an hour while it runs, {most}{where}{spot}"
 
 
 def _range(bill: Bill) -> tuple[float | None, float | None]:

@@ -11,7 +11,7 @@ import click
 
 from gpucluster.cli.frame.context import CliContext
 from gpucluster.cli.frame.warn import warn
-from gpucluster.errors import UsageError
+from gpucluster.errors import GpuClusterError, UsageError
 
 if TYPE_CHECKING:
     from gpucluster.job import JobSpec
@@ -57,7 +57,8 @@ def run(context: CliContext, file: Path | None, flags: Mapping[str, Any], asked:
     target = with_type(where.target, asked.instance_type) if asked.instance_type else where.target
     now = datetime.now(UTC).strftime(request.STARTED_AT)
     connection = where.connect()
-    asks = cache(listing_of(connection)), newest_of(connection)
+    newest = newest_of(connection)
+    asks = cache(listing_of(connection)), _as_far_as_known(newest, target) if asked.dry_run else newest
     whole, jobs = sweeps.prepared(lambda adapt: prepare(target, file, flags, now, *asks, adapt))
     if asked.dry_run:
         return _show(jobs)
@@ -102,7 +103,7 @@ def _show(jobs: Sequence[Prepared]) -> int:
 def _submit(connection: Connection, target: Target, job: Prepared, asked: Asked) -> int:
     import json
 
-    from gpucluster.cli.frame import training_log
+    from gpucluster.cli.frame import money, training_log
     from gpucluster.cli.frame.following import tell
     from gpucluster.sagemaker import request, submission
     from gpucluster.sagemaker.following.account import Account
@@ -120,6 +121,8 @@ def _submit(connection: Connection, target: Target, job: Prepared, asked: Asked)
     nodes, ranks = job.spec.nodes, job.spec.nodes * request.ranks_per_node(job.spec, target)
     size = f"{ranks} rank{'s' * (ranks > 1)} on {nodes} host{'s' * (nodes > 1)} of {target.instance_type}"
     tell(f"job {done.job} submitted: {size}")
+    if not connection.is_local and (price := money.of_training(job.spec, target)):
+        tell(price)
     link = submission.console(target.region, done.job)
     tell(link)
     account = Account(target, connection.client)
@@ -148,5 +151,21 @@ def newest_of(connection: Connection) -> Any:
 
         with refused.explained():
             return tasks.newest(connection.client("sagemaker"), project, name)
+
+    return find
+
+
+def _as_far_as_known(newest: Any, target: Target) -> Any:
+    """For --dry-run, which needs no credentials: a task that cannot be looked for counts as one that has succeeded."""
+
+    @cache  # each element of a sweep asks
+    def find(project: str, name: str) -> Any:
+        from gpucluster.sagemaker.tasks import Run
+
+        try:
+            return newest(project, name)
+        except GpuClusterError as error:
+            warn([f"the task {project}/{name} was not looked for: {error.message}; its outputs may lie elsewhere"])
+            return Run("", "Completed", "", f"{target.root}/tasks/{project}/{name}")
 
     return find

@@ -144,6 +144,21 @@ def subnet_holds_nodes(config: ClusterConfig) -> Findings:
         )
 
 
+@validator("proxy-within-reach", "AWS::EC2::VPC CidrBlock: a new VPC has no peering and no transit gateway")
+def proxy_within_reach(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """A proxy needs a network that leads to it: a new VPC with internet: none has none."""
+    if network.proxy and network.internet == "none" and not network.vpc_id:
+        message = "with internet: none the new VPC leads to no proxy"
+        yield Finding((*path, "proxy"), message, "name the VPC that leads there, vpc_id and subnet_id, or remove it")
+
+
+@validator("no-proxy-needs-proxy", "man curl.1: NO_PROXY: the hosts that do not go through the proxy")
+def no_proxy_needs_proxy(network: Network, path: Path, config: ClusterConfig) -> Findings:
+    """no_proxy names exceptions from proxy."""
+    if network.no_proxy and not network.proxy:
+        yield Finding((*path, "no_proxy"), "network.proxy is missing", "add it, or remove no_proxy")
+
+
 GROUPS_QUOTA = (
     "https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html: security groups per network interface"
 )

@@ -25,7 +25,7 @@ POLL_S, JITTER_S = 10.0, 3.0
 """SageMaker throttles whoever describes jobs more often."""
 _NO_GROUP = "ResourceNotFoundException"
 """DescribeLogStreams, before the first job of the account prints: its model in botocore."""
-_OF_RANK = re.compile(r"\[(?P<label>[^ \]]+) (?P<host>algo-\d+)\] ")
+OF_RANK = re.compile(r"\[(?P<label>[^ \]]+) (?P<host>algo-\d+)\] ")
 _OF_HOST = re.compile(r"\[(?P<label>launcher|sagemaker)\] ")
 Pause = Callable[[float], None]
 
@@ -36,7 +36,7 @@ class Line(NamedTuple):
     text: str
 
     def labelled(self) -> str:
-        if _OF_RANK.match(self.text):
+        if OF_RANK.match(self.text):
             return self.text
         if found := _OF_HOST.match(self.text):
             return f"[{found['label']} {self.host}] {self.text[found.end() :]}"
@@ -60,7 +60,7 @@ class Choice:
             raise UsageError(f"--grep {asked.grep}: {error}", "give an expression such as 'loss|accuracy'") from None
 
     def has(self, line: str) -> bool:
-        found = _OF_RANK.match(line)
+        found = OF_RANK.match(line)
         if self._label is not None and not (found and found["label"] == self._label):
             return False
         if self._host and not re.match(rf"\[([^ \]]+ )?{re.escape(self._host)}\] ", line):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -12,6 +13,8 @@ from gpucluster.sagemaker.following.account import Account
 from gpucluster.sagemaker.following.training import Training
 
 _NAME = re.compile(r"(?P<name>.+)(?P<time>-\d{8}-\d{6})")
+VALUES = "GPUCLUSTER_SWEEP"
+"""The job's variable with an element's values, as JSON."""
 _KINDS = {
     "PENDING": "pending",
     "RUNNING": "running",
@@ -59,7 +62,7 @@ def element(index: int, job: Training) -> Element:
     final = job.answer.get("FinalMetricDataList", ())
     metrics = {each["MetricName"]: {"last": each["Value"]} for each in final}
     reason = {"reason": job.doing(0)} if job.failed else {}
-    values = dict(job.answer.get("HyperParameters", {}))
+    values = json.loads(job.answer.get("Environment", {}).get(VALUES, "{}"))
     return Element(index, job.name, values, _KINDS.get(job.state, "failed"), {"metrics": metrics, **reason})
 
 

@@ -19,7 +19,7 @@ from gpucluster.following.metrics import Point
 from gpucluster.following.usage import UNITS, Series
 from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
 from gpucluster.sagemaker.following.account import Account
-from gpucluster.sagemaker.following.logs import Choice, Streams
+from gpucluster.sagemaker.following.logs import OF_RANK, Choice, Streams
 from gpucluster.sagemaker.following.training import Training
 
 NAMESPACE = "/aws/sagemaker/TrainingJobs"
@@ -53,8 +53,9 @@ def points(account: Account, job: Training) -> dict[str, list[Point]]:
     if not wanted:
         return found
     for line in Streams(account, job.name, Choice(Selection(), 0)).all():
+        text = OF_RANK.sub("", line.text, count=1)  # on the cluster expressions see no label either
         for name, pattern in wanted.items():
-            if (value := _value(pattern.search(line.text))) is not None:
+            if (value := _value(pattern.search(text))) is not None:
                 found.setdefault(name, []).append(Point(line.at_ms / 1000, None, value))
     return found
 

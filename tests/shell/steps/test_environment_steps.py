@@ -95,7 +95,7 @@ def test_the_cache_runs_from_the_heads_recipe_folder(machine: Machine) -> None:
     """Nodes make environments from /home/gpucluster/envs/.recipe, which lacks the bundle's other programs."""
     bundle = machine.root / "bundle"
     (bundle / "gpucluster_node").symlink_to(BOOTSTRAP / "gpucluster_node")
-    for name in ("runner", "apt", "horovod_wheel"):
+    for name in ("runner", "apt", "horovod_wheel", "machine_environment"):
         machine.step(name, source_of(name).read_text())
     stubs = 'put_file() { mkdir -p "${1%/*}"; cat >"$1"; }\nput_directory() { mkdir -p "$1"; }\nnode_program() { :; }'
     machine.run(f"{stubs}\nstep_python_env", "environments", "python_env").check_returncode()

@@ -53,6 +53,7 @@ def test_another_file(submit, tmp_path):
 
 @mock_aws
 def test_a_job_is_submitted_and_then_skipped(submit, monkeypatch):
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "one")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "two")
     s3 = boto3.client("s3", region_name="us-west-2")
@@ -64,7 +65,11 @@ def test_a_job_is_submitted_and_then_skipped(submit, monkeypatch):
     assert said["folder"] == f"s3://bucket-of-mine/gpucluster/{name}"
     link = f"https://us-west-2.console.aws.amazon.com/sagemaker/home?region=us-west-2#/jobs/{name}"
     assert said["console"] == link
-    assert err.splitlines()[-2:] == [f"job {name} submitted: 8 ranks on 2 hosts of ml.g5.12xlarge", link]
+    assert err.splitlines()[-3:] == [
+        f"job {name} submitted: 8 ranks on 2 hosts of ml.g5.12xlarge",
+        "price: at most $14.18 an hour while it runs, $340.32 within its time limit",
+        link,
+    ]
     code, out, err = submit("submit", "job.yaml", "--gpus", "4")
     assert json.loads(out) == {"job_id": name, "folder": said["folder"], "name": "train", "skipped": True}
     assert err.splitlines()[-1].startswith(f"skipped: job {name} succeeded with the same code")
@@ -180,6 +185,18 @@ def plan(submit, tmp_path, monkeypatch, capsys):
         return code, out, err
 
     return call
+
+
+def test_a_dry_run_needs_no_credentials(plan, submit, tmp_path):
+    """`plan` takes them away."""
+    chained = "name: train\ncommand: [python, train.py]\nchannels: {data: {task: p/prepare, output: shards}}\n"
+    (tmp_path / "job.yaml").write_text(chained)
+    code, out, err = submit("submit", "job.yaml", "--dry-run")
+    assert code == 0, err
+    source = json.loads(out)["InputDataConfig"][1]["DataSource"]["S3DataSource"]["S3Uri"]
+    assert source == "s3://bucket-of-mine/gpucluster/tasks/p/prepare/outputs/shards/"
+    assert "warning: the task p/prepare was not looked for" in err
+    assert submit("submit", "job.yaml")[0] == 3
 
 
 def test_the_price_beside_that_of_a_cluster(plan, tmp_path):

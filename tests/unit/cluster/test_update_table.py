@@ -187,6 +187,12 @@ ROWS: dict[str, Row] = {
     "network.connect_endpoint_id": in_existing("network: {", f"network: {{{DOOR}, ", IN_PLACE, "null -> eice-"),
     "network.connect_security_group_id": in_existing("network: {", f"network: {{{DOOR}, ", IN_PLACE, "null -> sg-"),
     "network.ssh_from": in_small("region:", "network: {ssh_from: [192.0.2.0/24]}\nregion:", IN_PLACE, "[] -> [192"),
+    "network.proxy": in_small(
+        "region:", "network: {proxy: 'http://proxy:3128'}\nregion:", HEAD_RESTARTS, "null -> http://proxy:3128"
+    ),
+    "network.no_proxy": in_small(
+        "region:", "network: {proxy: 'http://proxy:3128', no_proxy: [a]}\nregion:", HEAD_RESTARTS, "[] -> [a]"
+    ),
     "network.internet": in_small("region:", "network: {internet: none}\nregion:", DRAIN, "nat -> none"),
     "network.internet again": in_small(
         "region:", "network: {internet: none}\nregion:", IN_PLACE, "none -> nat", back=True

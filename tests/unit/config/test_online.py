@@ -94,3 +94,9 @@ def test_a_wrong_file_exits_with_2_and_a_lacking_account_with_3() -> None:
     with pytest.raises(ConfigError) as wrong:
         online.refuse([notice("quota-vpcs"), notice("image-exists")])
     assert (wrong.value.exit_code, len(wrong.value.problems)) == (2, 2)
+
+
+def test_a_subnet_whose_nodes_have_a_proxy_needs_no_route_to_the_internet() -> None:
+    case = CASES["subnet-leads-out"][0]
+    keys = {**case.cluster, "network": {**case.cluster["network"], "proxy": "http://10.0.0.3:3128"}}
+    assert said("subnet-leads-out", keys, case.fails) == []

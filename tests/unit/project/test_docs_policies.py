@@ -24,7 +24,7 @@ from localcloud.protocol.calls import Call
 ROOT = Path(__file__).resolve().parents[3]
 SAGEMAKER = ROOT / "gpucluster" / "sagemaker"
 SOURCES = sorted(path for path in (ROOT / "gpucluster").rglob("*.py") if SAGEMAKER not in path.parents)
-PREFIXES = {"service-quotas": "servicequotas"}
+PREFIXES = {"service-quotas": "servicequotas", "efs": "elasticfilesystem"}
 # IAM's names where they are not the operation's: Service Authorization Reference, Amazon S3.
 ACTIONS = {
     "s3:HeadBucket": "s3:ListBucket",
@@ -42,6 +42,7 @@ SERVICES = (
         "cloudwatch",
         "ec2",
         "ec2-instance-connect",
+        "efs",
         "fsx",
         "iam",
         "kms",
@@ -91,8 +92,8 @@ def test_the_deployers_policy_allows_every_call() -> None:
 
 
 def test_the_policy_for_sagemaker_allows_every_call() -> None:
-    called = actions(SAGEMAKER.rglob("*.py"), ("s3", "sagemaker", "logs", "iam", "ecr"))
-    assert {"s3:DeleteObject", "s3:ListBucket", "sagemaker:CreateTrainingJob"} <= called
+    called = actions(SAGEMAKER.rglob("*.py"), ("s3", "sagemaker", "logs", "cloudwatch", "iam", "ecr"))
+    assert {"s3:DeleteObject", "s3:ListBucket", "sagemaker:CreateTrainingJob", "cloudwatch:GetMetricData"} <= called
     assert called <= granted("sagemaker.json")
 
 

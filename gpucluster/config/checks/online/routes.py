@@ -47,9 +47,15 @@ Route = tuple[IPv4Network, str]
 def subnet_leads_out(network: Network, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """With internet: nat the subnet's routes lead to a NAT gateway or the like, not to an internet gateway.
 
-    One default route, several that cover the internet together, or a prefix list. The target of each exists.
+    One default route, several that cover the internet together, or a prefix list. The target of each exists. With a
+    proxy none is needed.
     """
-    if network.subnet_id is None or network.internet != "nat" or SUBNET.look_up(account, network.subnet_id) is None:
+    if (
+        network.subnet_id is None
+        or network.internet != "nat"
+        or network.proxy
+        or SUBNET.look_up(account, network.subnet_id) is None
+    ):
         return
     leading, dead = _leading(account, network)
     out = [route for route in leading if not route[1].startswith(("igw-", "cagw-", "pcx-"))]

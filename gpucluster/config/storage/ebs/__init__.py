@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from gpucluster.config.fields import Count, EbsVolumeId, SnapshotId
+from gpucluster.config.fields import Count, SnapshotId
 from gpucluster.config.limits import Limit
 from gpucluster.config.outcome import Difference, Drain, Effect, Outcome, Rule, in_place, refused
+from gpucluster.config.storage.ids import EbsVolumeId
 from gpucluster.config.storage.mount import ON_DELETE, TYPE, Cluster, Mount, Step
 from gpucluster.hardware import prices
 

@@ -2,8 +2,8 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from gpucluster.config.fields import FileSystemId, FsxVolumeId
 from gpucluster.config.outcome import Difference, Drain, Effect, Outcome, in_place, refused
+from gpucluster.config.storage.ids import FileSystemId, FsxVolumeId
 from gpucluster.config.storage.mount import TYPE, Cluster, Mount, Step
 from gpucluster.hardware.prices import Price
 

@@ -38,6 +38,8 @@ if [ "${1:-}" = job_lustre ]; then
 fi
 one_at_a_time
 run_step baked
+run_step proxy
+machine_environment
 run_step apt_timers
 run_step name
 run_step dns

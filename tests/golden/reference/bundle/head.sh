@@ -46,6 +46,8 @@ one_at_a_time
 # Before all steps that take long or may fail, because Slurm starts nodes meanwhile.
 run_step programs
 run_step baked
+run_step proxy
+machine_environment
 run_step apt_timers
 run_step name
 run_step dns

@@ -2,6 +2,9 @@
 set -euo pipefail
 mkdir -p /var/log/gpucluster
 exec > >(tee -a /var/log/gpucluster/boot.log) 2>&1
+export https_proxy=http://proxy.example.com:3128
+export http_proxy=http://proxy.example.com:3128
+export no_proxy=localhost,127.0.0.1,::1,169.254.169.254,fd00:ec2::254,head,gpucluster.internal,10.0.0.0/16,s3.us-east-1.amazonaws.com,mirror.example.com
 # Signs its requests itself, because not every image has the AWS CLI.
 python3 - <<'E'
 import hashlib, hmac, io, json, os, random, sys, time, zipfile

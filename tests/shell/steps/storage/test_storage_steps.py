@@ -341,6 +341,16 @@ def test_all_users_may_write_to_folders_that_aws_gave_to_root(head: Node) -> Non
     assert modes == {"": 0o1777, "results": 0o1777, "theirs": 0o700, "data": 0o755}
 
 
+@pytest.mark.skipif(OWNER != "root:root", reason="only root's directories are opened")
+def test_no_mode_changes_on_a_file_system_that_is_not_the_clusters(head: Node) -> None:
+    for name in ("fsx", "fsx-"):
+        (head.root / name).mkdir()
+        (head.root / name).chmod(0o755)
+    head.has(fsx(for_everybody=[]))
+    assert head.run("storage_mounts").returncode == 0
+    assert [(head.root / name).stat().st_mode & 0o7777 for name in ("fsx", "fsx-")] == [0o755, 0o755]
+
+
 def test_before_a_job_missing_file_systems_are_mounted(node: Node) -> None:
     node.has(fsx())
     node.run("storage_mounts").check_returncode()

@@ -28,6 +28,40 @@ GROUPS = [f"sg-0123456{n}" for n in range(5)]
 GROUPED = {**existing(), "parameter_servers": {"security_groups": GROUPS[:4]}}
 
 CASES = {
+    "proxy-form": [
+        Case(
+            fails=network(proxy=wrong),
+            key="network.proxy",
+            says=f"must be http://host:port, got {wrong!r}",
+            passes=network(proxy=right),
+        )
+        for wrong, right in (
+            ("proxy.example.com:3128", "http://proxy.example.com:3128"),
+            ("https://proxy:3128", "http://10.0.0.3:80"),
+            ("http://me:secret@proxy:3128", "http://p:3128"),
+        )
+    ],
+    "no-proxy-form": [
+        Case(
+            fails=network(proxy="http://p:3128", no_proxy=[wrong]),
+            key="network.no_proxy[0]",
+            says=f"must be a name, the end of names such as .example.com, an address or a network, got {wrong!r}",
+            passes=network(proxy="http://p:3128", no_proxy=[right]),
+        )
+        for wrong, right in (("*.example.com", ".example.com"), ("a,b", "10.1.0.0/16"), ("a b", "fd00::1"))
+    ],
+    "proxy-within-reach": Case(
+        fails=closed(network={"internet": "none", "proxy": "http://p:3128"}),
+        key="network.proxy",
+        says="with internet: none the new VPC leads to no proxy",
+        passes=network(proxy="http://p:3128"),
+    ),
+    "no-proxy-needs-proxy": Case(
+        fails=network(no_proxy=["a"]),
+        key="network.no_proxy",
+        says="network.proxy is missing",
+        passes=network(proxy="http://p:3128", no_proxy=["a"]),
+    ),
     "security-groups-form": Case(
         fails={**existing(), "head_node": {"security_groups": ["default"]}},
         key="head_node.security_groups[0]",

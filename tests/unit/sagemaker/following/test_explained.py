@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gpucluster.sagemaker.following import explain
+from tests.unit.sagemaker.hosts import Job, program
 
 NAME = "digits-20220216-171413"
 BEGUN = datetime(2022, 2, 16, 17, 14, 13, tzinfo=UTC)
@@ -112,6 +113,22 @@ def test_the_lines_of_the_rank_that_failed(why):
     log = ["[0 algo-1] other", "[1 algo-2] Traceback", "[1 algo-2] KeyError: 'lr'", "[launcher] the end"]
     found = why(*log, **FAILED, FailureReason="AlgorithmError: rank 1 on algo-2 exited with code 1: KeyError: 'lr'")
     assert found.lines[-3:] == ["the last lines of rank 1:", "  [1 algo-2] Traceback", "  [1 algo-2] KeyError: 'lr'"]
+
+
+def test_what_our_own_program_in_the_container_writes(why, tmp_path):
+    """The log and the reason of a real run of two hosts, whose names are algo-N on AWS."""
+
+    def named(text):
+        return text.replace("127.0.0.", "algo-")
+
+    job = Job(tmp_path, hosts=2)
+    fails = "import os, time\nif os.environ['RANK'] == '1': {}['lr']\ntime.sleep(1)\n"
+    ended = job.run("--launcher", "srun", "--ranks-per-node", "1", *program(tmp_path, fails))
+    log = [named(line) for _, out in ended for line in out.splitlines()]
+    found = why(*log, **FAILED, FailureReason=f"AlgorithmError: {named(job.failure('127.0.0.2'))}")
+    assert found.lines[0] == f"job {NAME} failed: AlgorithmError: rank 1 on algo-2 exited with code 1: KeyError: 'lr'"
+    assert "the last lines of rank 1:" in found.lines
+    assert found.lines[-1] == "  [1 algo-2] exited with code 1: KeyError: 'lr'"
 
 
 STALLED = "[0 algo-1] Stalled ranks:", "[0 algo-1] 1: [horovod_allreduce.0]"

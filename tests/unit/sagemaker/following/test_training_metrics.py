@@ -16,7 +16,7 @@ LINES = ["[0 algo-1] step 1 loss=0.5", "[1 algo-2] accuracy=0.9", "[0 algo-1] st
 def job(account, has, record):
     definitions = [
         {"Name": "loss", "Regex": "step (?:[0-9]+) loss=(\\S+)"},
-        {"Name": "accuracy", "Regex": "accuracy=([0-9.]+)"},
+        {"Name": "accuracy", "Regex": "^accuracy=([0-9.]+)"},
         {"Name": "java", "Regex": "(*)"},
     ]
     has(record("completed", AlgorithmSpecification={"TrainingInputMode": "File", "MetricDefinitions": definitions}))

@@ -38,7 +38,7 @@ class Quota:
         self.jobs[asked["TrainingJobName"]] = self.record(
             "starting",
             TrainingJobName=asked["TrainingJobName"],
-            HyperParameters=asked["HyperParameters"],
+            Environment=asked["Environment"],
             FinalMetricDataList=[metric],
         )
         self.most = max(self.most, len(self.running()))
@@ -73,7 +73,7 @@ def test_each_element_is_a_training_job(sweep):
     line = json.loads(out.splitlines()[-1])
     stamp = line["job_id"].removeprefix("lr-")
     assert line["jobs"] == [f"lr-{index}-{stamp}" for index in range(3)]
-    assert [each["HyperParameters"] for each in played.asked] == [{"lr": "0.1"}, {"lr": "0.01"}, {"lr": "1e-3"}]
+    assert not any("HyperParameters" in each for each in played.asked)  # AWS's toolkit would make options of them
     arguments = [each["AlgorithmSpecification"]["ContainerArguments"] for each in played.asked]
     assert [each[-1] for each in arguments] == ["--lr=0.1", "--lr=0.01", "--lr=1e-3"]
     assert [each["Environment"]["GPUCLUSTER_SWEEP_LR"] for each in played.asked] == ["0.1", "0.01", "1e-3"]
@@ -105,7 +105,7 @@ def test_the_table_at_the_end(sweep):
 
 def test_the_requests_alone(sweep):
     _, out, _, played = sweep(9, "--dry-run")
-    assert [each["HyperParameters"]["lr"] for each in json.loads(out)] == ["0.1", "0.01", "1e-3"]
+    assert [each["Environment"]["GPUCLUSTER_SWEEP_LR"] for each in json.loads(out)] == ["0.1", "0.01", "1e-3"]
     assert played.asked == []
 
 
@@ -123,8 +123,13 @@ def test_what_is_refused(sweep, words, said):
 def swept(has, record):
     failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", "FailureReason": "AlgorithmError: boom"}
     has(
-        record("starting", TrainingJobName="lr-0-20260101-000000", HyperParameters={"lr": "0.1"}),
-        record("completed", TrainingJobName="lr-1-20260101-000000", HyperParameters={"lr": "0.2"}, **failed),
+        record("starting", TrainingJobName="lr-0-20260101-000000", Environment={"GPUCLUSTER_SWEEP": '{"lr": "0.1"}'}),
+        record(
+            "completed",
+            TrainingJobName="lr-1-20260101-000000",
+            Environment={"GPUCLUSTER_SWEEP": '{"lr": "0.2"}'},
+            **failed,
+        ),
         record("completed", TrainingJobName="other-1-20260101-000000"),
     )
 
