@@ -2,9 +2,9 @@
 # /etc/stunnel, because the package starts those itself.
 TUNNELS=/etc/gpucluster/tunnels
 
-# mount_efs MOUNT: mounts the file system DNS_NAME, with the options that AWS recommends.
+# mount_efs MOUNT ACCESS-POINT: mounts the file system DNS_NAME, with the options that AWS recommends. `-`: through no access point.
 mount_efs() {
-    source_efs "$1"
+    source_efs "$1" "$2"
     mounted "$1" "$FS_TYPE" "$FS_SOURCE" "$FS_OPTIONS" "$FS_AT_BOOT"
 }
 
@@ -13,7 +13,7 @@ client_efs() {
     if ! command -v stunnel >/dev/null; then without_services install_packages stunnel4; fi
 }
 
-# source_efs MOUNT: sets what mount needs, and opens the tunnel.
+# source_efs MOUNT [ACCESS-POINT]: sets what mount needs, and opens the tunnel.
 source_efs() {
     local name port
     name=gpucluster-efs-$(note_of "$1")
@@ -21,7 +21,7 @@ source_efs() {
     PORT=2049 VERSION=''
     if ! command -v stunnel >/dev/null; then install_packages stunnel4; fi
     port=$(tunnel_port "$TUNNELS/$name.conf")
-    efs_tunnel "$1" "$name" "$port"
+    efs_tunnel "$1" "$name" "$port" "${2:--}"
     # shellcheck disable=SC2034 # the caller reads them
     FS_TYPE=nfs4 FS_SOURCE=127.0.0.1:/ FS_AT_BOOT=x-systemd.requires=$name.service
     FS_OPTIONS=nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport,noatime,port=$port
@@ -42,9 +42,15 @@ tunnel_port() {
 }
 
 # shellcheck disable=SC2154 # the step that mounts it sets DNS_NAME
-# efs_tunnel MOUNT NAME PORT: looks the name up at each connection, because a mount target may get another address.
+# efs_tunnel MOUNT NAME PORT ACCESS-POINT: looks the name up at each connection, because a mount target may get another address.
 efs_tunnel() {
-    local conf=$TUNNELS/$2.conf unit=/etc/systemd/system/$2.service
+    local conf=$TUNNELS/$2.conf unit=/etc/systemd/system/$2.service folder=$TUNNELS/$2 renews='' shows='' before=''
+    if [ "$4" != - ]; then
+        put_program bin/efs-certificate
+        renews="/opt/gpucluster/bin/efs-certificate $folder ${DNS_NAME%%.*} $4"
+        before="ExecStartPre=$renews"
+        printf -v shows 'cert = %s\nkey = %s\n' "$folder/certificate.pem" "$folder/key.pem"
+    fi
     put_file "$conf" 0644 root:root <<CONF
 foreground = yes
 pid =
@@ -61,6 +67,7 @@ verifyChain = yes
 checkHost = $DNS_NAME
 CAfile = /etc/ssl/certs/ca-certificates.crt
 TIMEOUTclose = 0
+$shows
 CONF
     put_file "$unit" 0644 root:root <<UNIT
 [Unit]
@@ -69,6 +76,7 @@ After=network-online.target systemd-resolved.service
 Wants=network-online.target
 
 [Service]
+$before
 ExecStart=/usr/bin/env stunnel $conf
 Restart=always
 RestartSec=1
@@ -77,6 +85,17 @@ RestartSec=1
 WantedBy=multi-user.target
 UNIT
     service_up "$2" "$conf" "$unit"
+    if [ -n "$renews" ]; then renew_certificate "$2" "$renews $2"; fi
+}
+
+# renew_certificate NAME COMMAND: each hour, as amazon-efs-utils does.
+renew_certificate() {
+    local unit=/etc/systemd/system/$1-certificate
+    printf '[Unit]\nDescription=Renew the certificate of %s\n\n[Service]\nType=oneshot\nExecStart=%s\n' "$1" "$2" |
+        put_file "$unit.service" 0644 root:root
+    printf '[Unit]\nDescription=Renew the certificate of %s\n\n[Timer]\nOnActiveSec=1h\nOnUnitActiveSec=1h\n\n[Install]\nWantedBy=timers.target\n' \
+        "$1" | put_file "$unit.timer" 0644 root:root
+    service_up "$1-certificate.timer" "$unit.timer" "$unit.service"
 }
 
 # close_tunnel MOUNT: for a file system that is no longer mounted.
@@ -84,6 +103,7 @@ close_tunnel() {
     local name
     name=gpucluster-efs-$(note_of "$1")
     if [ ! -e "$TUNNELS/$name.conf" ]; then return; fi
+    service_down "$name-certificate.timer"
     service_down "$name"
-    rm -f "$TUNNELS/$name.conf" "/etc/systemd/system/$name.service"
+    rm -rf "$TUNNELS/$name.conf" "${TUNNELS:?}/$name" "/etc/systemd/system/$name"{.service,-certificate.service,-certificate.timer}
 }

@@ -29,7 +29,7 @@ KINDS: tuple[type[Mount], ...] = (FsxLustre, BeegfsRam, HeadNfs, Efs, Ebs, Exist
 TYPES = {kind: get_args(kind.model_fields["type"].annotation)[0] for kind in KINDS}
 """The kinds by their names in cluster.yaml. Two kinds may have the same: `kind_of` tells them apart."""
 NAMES = tuple(dict.fromkeys(TYPES.values()))
-OF_EXISTING = ("file_system_id",)
+OF_EXISTING = ("file_system_id", "access_point_id")
 """Keys that only a file system that exists has: an entry without them, or with null, means a new one."""
 
 

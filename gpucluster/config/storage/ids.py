@@ -39,3 +39,14 @@ FsxVolumeId = Annotated[
         "https://docs.aws.amazon.com/fsx/latest/APIReference/API_Volume.html: VolumeId",
     ),
 ]
+AccessPointId = Annotated[
+    str,
+    form(
+        "access-point-id-form",
+        "Mounts",
+        "access_point_id",
+        r"fsap-[0-9a-f]{8,40}",
+        "the id of an access point of EFS (fsap-…)",
+        "https://docs.aws.amazon.com/efs/latest/ug/API_AccessPointDescription.html: AccessPointId",
+    ),
+]

@@ -321,6 +321,10 @@ ROWS: dict[str, Row] = {
     "storage[].volume_id of a file system": in_existing(
         "fsvol-0123456789abcdef0", "fsvol-0123456789abcdef1", DRAIN, "nodes mount fsvol-0123456789abcdef1 there"
     ),
+    "storage[].access_point_id": in_existing(
+        "fs-0123456789abcdef2", "fs-0123456789abcdef2, access_point_id: fsap-0123456789abcdef0", DRAIN,
+        "null -> fsap-0123456789abcdef0: nodes mount fsap-",
+    ),
     "storage[].deployment": in_full(
         PLAIN, f"{PLAIN}, deployment: persistent-1", REFUSED, "persistent-2 -> persistent-1"
     ),

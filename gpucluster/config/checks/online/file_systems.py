@@ -9,7 +9,7 @@ from typing import Any
 
 from gpucluster.config.checks.online.account import Account, Answer, Refused, zone
 from gpucluster.config.checks.online.admitted import not_admitted
-from gpucluster.config.checks.online.things import EFS, FSX, FSX_VOLUME, SUBNET
+from gpucluster.config.checks.online.things import ACCESS_POINT, EFS, FSX, FSX_VOLUME, SUBNET
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
 from gpucluster.config.storage import Existing, ExistingEfs, ExistingLustre, Ontap, OpenZfs
@@ -24,6 +24,8 @@ TARGETS = "https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-n
 USABLE = ("AVAILABLE", "UPDATING")
 VOLUME_USABLE = ("AVAILABLE", "CREATED")
 """FSx's API reference, Volume: Lifecycle. OpenZFS has the first, ONTAP the second."""
+ALWAYS_MET = ("elasticfilesystem:AccessedViaMountTarget", "aws:SecureTransport")
+BY_ACCESS_POINT = "elasticfilesystem:AccessPointArn"
 LUSTRE_PORT, NFS_PORT = 988, 2049
 """A client of Lustre connects to 988; AWS ParallelCluster asks for no more (its page "SharedStorage section")."""
 
@@ -247,6 +249,25 @@ def _nearest(account: Account, config: ClusterConfig, found: System) -> str:
     return found.interfaces[0]
 
 
+@validator(
+    "efs-access-point",
+    "error AccessPointNotFound of EFS; https://docs.aws.amazon.com/efs/latest/ug/API_AccessPointDescription.html",
+)
+def efs_access_point(storage: ExistingEfs, path: Path, config: ClusterConfig, account: Account) -> Findings:
+    """The access point exists, is available, and is one of the named file system."""
+    if storage.access_point_id is None:
+        return
+    found = ACCESS_POINT.look_up(account, storage.access_point_id)
+    lists = f"aws efs describe-access-points --file-system-id {storage.file_system_id}"
+    place = (*path, "access_point_id")
+    if found is None:
+        yield Finding(place, f"the account sees no {storage.access_point_id} in {config.region}", lists)
+    elif found["FileSystemId"] != storage.file_system_id:
+        yield Finding(place, f"{storage.access_point_id} is of {found['FileSystemId']}", lists)
+    elif found["LifeCycleState"] not in ("available", "updating"):
+        yield Finding(place, f"{storage.access_point_id} is {found['LifeCycleState']}", lists)
+
+
 @validator("efs-policy-admits-nodes", "https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html")
 def efs_policy_admits_nodes(storage: ExistingEfs, path: Path, config: ClusterConfig, account: Account) -> Findings:
     """The EFS file system's policy, if it has one, admits clients without IAM: nodes mount over TLS, without a role."""
@@ -273,16 +294,17 @@ def _granted(account: Account, storage: ExistingEfs) -> set[str]:
         if refusal.code == "PolicyNotFound":
             return every
         raise
-    statements = json.loads(answer["Policy"])["Statement"]
-    return {each for each in every for statement in _listed(statements) if _allows(statement, each)}
+    statements, through = json.loads(answer["Policy"])["Statement"], storage.access_point_id is not None
+    return {each for each in every for statement in _listed(statements) if _allows(statement, each, through=through)}
 
 
-def _allows(statement: dict[str, Any], action: str) -> bool:
+def _allows(statement: dict[str, Any], action: str, *, through: bool) -> bool:
+    """`through`: the client comes through an access point, which the statement may require."""
     who = statement.get("Principal")
     anybody = who == "*" or (isinstance(who, dict) and "*" in _listed(who.get("AWS")))
     named = {"*", "elasticfilesystem:*", "elasticfilesystem:Client*", f"elasticfilesystem:Client{action}"}
     conditions = {key for each in statement.get("Condition", {}).values() for key in each}
-    met = conditions <= {"elasticfilesystem:AccessedViaMountTarget", "aws:SecureTransport"}
+    met = conditions <= {*ALWAYS_MET, *([BY_ACCESS_POINT] if through else [])}
     return statement["Effect"] == "Allow" and anybody and met and bool(named & set(_listed(statement.get("Action"))))
 
 

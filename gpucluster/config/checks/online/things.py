@@ -70,3 +70,4 @@ INTERFACE = Thing(
 FSX = Thing("fsx", "describe_file_systems", "FileSystemIds", "FileSystems", ("FileSystemNotFound",))
 EFS = Thing("efs", "describe_file_systems", "FileSystemId", "FileSystems", ("FileSystemNotFound",))
 FSX_VOLUME = Thing("fsx", "describe_volumes", "VolumeIds", "Volumes", ("VolumeNotFound",))
+ACCESS_POINT = Thing("efs", "describe_access_points", "AccessPointId", "AccessPoints", ("AccessPointNotFound",))

@@ -3,7 +3,7 @@
 from typing import Annotated, Any, ClassVar, Literal
 
 from gpucluster.config.outcome import Difference, Drain, Effect, Outcome, in_place, refused
-from gpucluster.config.storage.ids import FileSystemId, FsxVolumeId
+from gpucluster.config.storage.ids import AccessPointId, FileSystemId, FsxVolumeId
 from gpucluster.config.storage.mount import TYPE, Cluster, Mount, Step
 from gpucluster.hardware.prices import Price
 
@@ -11,7 +11,7 @@ from gpucluster.hardware.prices import Price
 def _another(difference: Difference, step: Step) -> Outcome:
     if difference.entries[0] == "/home":
         return refused("the files in /home would not be moved", "create a new cluster under another name")
-    what = f"nodes mount {difference.new} there; {difference.old} stays as it is"
+    what = f"nodes mount {difference.new or 'the whole file system'} there; {difference.old or 'it'} stays as it is"
     return Outcome(Effect.DRAIN, what, drains=tuple(map(Drain, step.old.names)))
 
 
@@ -69,6 +69,13 @@ class ExistingLustre(Existing):
 class ExistingEfs(Existing):
     type: Annotated[Literal["efs"], TYPE]
     file_system_id: FileSystemId
+    access_point_id: AccessPointId | None = None
+
+    updates = {"file_system_id": _another, "access_point_id": _another}
+
+    def for_nodes(self) -> dict[str, Any]:
+        through = {"mount_name": self.access_point_id} if self.access_point_id else {}
+        return super().for_nodes() | through
 
     @property
     def clients(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
-from gpucluster.config.storage import Existing
+from gpucluster.config.storage import Existing, ExistingEfs
 from gpucluster.config.validators import Findings, Validators
 
 validator = Validators("Mounts")
@@ -33,3 +33,14 @@ def existing_mounted_once(config: ClusterConfig) -> Findings:
         if known != storage.mount:
             said = f"{storage.its_id} is mounted at {known} already"
             yield Finding(("storage", index, storage.id_key), said, "remove one of the two entries")
+
+
+@validator(
+    "home-not-through-access-point",
+    "https://docs.aws.amazon.com/efs/latest/ug/efs-access-points.html: it overrides the client's user",
+)
+def home_not_through_access_point(storage: ExistingEfs, path: Path, config: ClusterConfig) -> Findings:
+    """/home is not mounted through an access point, which may give every file the same owner."""
+    if storage.mount == "/home" and storage.access_point_id:
+        said = "each user needs files of their own in /home, and an access point may give all files one owner"
+        yield Finding((*path, "access_point_id"), said, "remove it, or mount it next to /home")

@@ -285,6 +285,40 @@ def test_efs_is_mounted_through_tls_and_each_has_its_own_tunnel(node: Node) -> N
     assert f"restart {service}" in node.asked("systemctl")
 
 
+def test_an_access_point_is_in_the_certificate_of_the_tunnel(node: Node) -> None:
+    node.has({**efs(), "mount_name": "fsap-0123456789abcdef0"})
+    for _ in range(2):
+        done = node.run("storage_mounts")
+        assert done.returncode == 0, done.stderr
+    tunnels = node.root / "etc/gpucluster/tunnels"
+    (conf,) = tunnels.glob("*.conf")
+    folder = tunnels / conf.stem
+    assert {f"cert = {folder}/certificate.pem", f"key = {folder}/key.pem"} <= set(conf.read_text().splitlines())
+    units = node.root / "etc/systemd/system"
+    makes = f"{node.root}/opt/gpucluster/bin/efs-certificate {folder} fs-1 fsap-0123456789abcdef0"
+    assert f"ExecStartPre={makes}\n" in (units / f"{conf.stem}.service").read_text()
+    assert f"ExecStart={makes} {conf.stem}\n" in (units / f"{conf.stem}-certificate.service").read_text()
+    assert "OnUnitActiveSec=1h" in (units / f"{conf.stem}-certificate.timer").read_text()
+    node.has()
+    node.run("storage_mounts").check_returncode()
+    assert not list(tunnels.iterdir()) and not list(units.glob(f"{conf.stem}*"))
+
+
+def test_the_certificate_names_the_access_point_for_three_hours(node: Node) -> None:
+    """By the real openssl. efs-utils has the same extensions: mount_efs, ca_extension_builder."""
+    program, folder = BOOTSTRAP / "programs/bin/efs-certificate", node.root / "certificate"
+    for _ in range(2):
+        subprocess.run(["bash", program, folder, "fs-1", "fsap-0123456789abcdef0"], check=True)
+    shown = subprocess.run(
+        ["openssl", "x509", "-in", folder / "certificate.pem", "-noout", "-text", "-checkend", "10800"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert shown.returncode == 1, "it ends within three hours"
+    assert re.search(r"1\.3\.6\.1\.4\.1\.4843\.7\.1: *\n.*fsap-0123456789abcdef0", shown.stdout)
+    assert re.search(r"1\.3\.6\.1\.4\.1\.4843\.7\.3: *\n.*fs-1\n", shown.stdout)
+    assert (folder / "key.pem").stat().st_mode & 0o77 == 0
+
+
 def test_a_tunnel_without_a_port_ends_the_boot_with_the_reason(node: Node) -> None:
     node.has(*(efs(f"/efs{number}") for number in range(18)))
     done = node.run("storage_mounts")

@@ -131,6 +131,20 @@ def of_networks(*cidrs: str) -> dict[str, Any]:
     return rule(IpRanges=[{"CidrIp": each} for each in cidrs])
 
 
+POINT = "fsap-0123456789abcdef0"
+THROUGH = cluster(
+    availability_zone="us-east-1a",
+    network=NETWORK,
+    storage=[{"mount": "/data", "type": "efs", "file_system_id": ID, "access_point_id": POINT}],
+)
+BY_POINT = {**ANYBODY, "Action": MOUNT, "Condition": {"StringEquals": {"elasticfilesystem:AccessPointArn": "arn:…"}}}
+
+
+def point(**keys: str) -> Answers:
+    found = {"AccessPointId": POINT, "FileSystemId": ID, "LifeCycleState": "available", **keys}
+    return {"efs describe_access_points": {"AccessPoints": [found]}}
+
+
 CASES: dict[str, Online | list[Online]] = {
     "fsx-volume-of-type": [
         *(
@@ -289,7 +303,44 @@ CASES: dict[str, Online | list[Online]] = {
             passes=ours(of_groups("sg-1", "sg-2")),
         ),
     ],
+    "efs-access-point": [
+        Online(
+            cluster=THROUGH,
+            key="storage[0].access_point_id",
+            says=f"the account sees no {POINT} in us-east-1",
+            fails={"efs describe_access_points": "AccessPointNotFound"},
+            passes=point(),
+        ),
+        Online(
+            cluster=THROUGH,
+            key="storage[0].access_point_id",
+            says=f"{POINT} is of fs-1",
+            fails=point(FileSystemId="fs-1"),
+            passes=point(),
+        ),
+        Online(
+            cluster=THROUGH,
+            key="storage[0].access_point_id",
+            says=f"{POINT} is deleting",
+            fails=point(LifeCycleState="deleting"),
+            passes=point(),
+        ),
+    ],
     "efs-policy-admits-nodes": [
+        Online(
+            cluster=EFS,
+            key="storage[0].file_system_id",
+            says=f"the policy of {ID} does not allow elasticfilesystem:ClientMount to a client without IAM",
+            fails=policy(BY_POINT),
+            passes=efs(),
+        ),
+        Online(
+            cluster=THROUGH,
+            key="storage[0].file_system_id",
+            says=f"the policy of {ID} does not allow elasticfilesystem:ClientMount to a client without IAM",
+            fails=policy(ROLE),
+            passes=policy(BY_POINT),
+        ),
         Online(
             cluster=EFS,
             key="storage[0].file_system_id",

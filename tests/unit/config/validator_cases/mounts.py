@@ -127,6 +127,18 @@ CASES: dict[str, Case | list[Case]] = {
         says="must be the id of a volume on FSx for OpenZFS or ONTAP (fsvol-…), got 'vol-0123456789abcdef0'",
         passes=existing("fsx-ontap", file_system_id=None, volume_id="fsvol-0123456789abcdef0"),
     ),
+    "access-point-id-form": Case(
+        fails=existing("efs", access_point_id="ap-1"),
+        key="storage[0].access_point_id",
+        says="must be the id of an access point of EFS (fsap-…), got 'ap-1'",
+        passes=existing("efs", access_point_id="fsap-0123456789abcdef0"),
+    ),
+    "home-not-through-access-point": Case(
+        fails=existing("efs", access_point_id="fsap-0123456789abcdef0", mount="/home"),
+        key="storage[0].access_point_id",
+        says="each user needs files of their own in /home, and an access point may give all files one owner",
+        passes=existing("efs", mount="/home"),
+    ),
     "file-system-id-form": Case(
         fails=existing("fsx-lustre", file_system_id="fs-1234"),
         key="storage[0].file_system_id",
