@@ -65,7 +65,7 @@ def _mounted(node: Node, conversion: Conversion) -> Item | None:
             existing = [first, item("type", ours, node, "StorageType", needed=True)]
             existing.append(item(ours_key, own, node, f"{section}.{key}", needed=True))
             if point := node.section(section).text("AccessPointId"):
-                existing.append(item("access_point_id", point, node, f"{section}.AccessPointId"))
+                existing.append(item("access_point_id", point, node, f"{section}.AccessPointId", needed=True))
             return entry(*existing)
     made = {"Ebs": _ebs, "Efs": _efs, "FsxLustre": _lustre}.get(kind)
     return made(node, first, conversion) if made else None

@@ -5,7 +5,9 @@ Their ids become those that the local cloud gives; their regions become its regi
 
 from __future__ import annotations
 
+import contextlib
 import re
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -84,7 +86,7 @@ class Account:
         return str(self.ec2.create_snapshot(VolumeId=volume)["SnapshotId"])
 
     def _efs(self, asked: str) -> str:
-        made = self.client("efs").create_file_system(CreationToken="theirs", Encrypted=True)["FileSystemId"]
+        made = self.client("efs").create_file_system(CreationToken=secrets.token_hex(4), Encrypted=True)["FileSystemId"]
         return asked.rpartition("fs-")[0] + str(made)
 
     def _lustre(self, asked: str) -> str:
@@ -95,8 +97,11 @@ class Account:
         return asked.rpartition("fs-")[0] + str(made)
 
     def _policy(self, asked: str) -> str:
-        made = self.client("iam").create_policy(PolicyName=asked.rpartition("/")[2], PolicyDocument=POLICY)
-        return str(made["Policy"]["Arn"])
+        """The account's number is that of the files."""
+        iam = self.client("iam")
+        with contextlib.suppress(iam.exceptions.EntityAlreadyExistsException):
+            iam.create_policy(PolicyName=asked.rpartition("/")[2], PolicyDocument=POLICY)
+        return asked
 
 
 def deployed_and_destroyed(control_plane: Any, converted: Converted, folder: Path) -> None:

@@ -309,6 +309,12 @@ VALUES: list[tuple[str, dict[str, Any], tuple[str | int, ...], Any]] = [
         ("head_node", "volume_gib"),
         50,
     ),
+    (
+        "a proxy",
+        {"HeadNode__Networking": {"Proxy": {"HttpProxyAddress": "http://proxy.example.com:3128"}}},
+        ("network", "proxy"),
+        "http://proxy.example.com:3128",
+    ),
     ("days of logs", {"Monitoring": {"Logs": {"CloudWatch": {"RetentionInDays": 7}}}}, ("monitoring", "log_days"), 7),
     (
         "a boundary",

@@ -6,7 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpucluster.config import ClusterConfig
 from gpucluster.parallelcluster.keys import SAID, keys, row
+from tests.unit.config.test_config_reference import keys_of_models
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/existing-slurm.md"
@@ -37,6 +39,11 @@ def test_the_page_lists_every_key() -> None:
 
 def test_every_key_of_the_schema_has_a_row() -> None:
     assert [path for path in SCHEMA if not row(path)] == []
+
+
+def test_every_key_of_ours_exists() -> None:
+    named = {name for key in keys().values() for name in key.ours.replace("[]", "").split(", ") if name[:1] != "."}
+    assert named - {""} - set(keys_of_models(ClusterConfig)) == set()
 
 
 def test_no_row_is_for_a_key_that_the_schema_lacks() -> None:
