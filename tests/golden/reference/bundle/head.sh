@@ -21,7 +21,7 @@ readonly BUNDLE
 source "$BUNDLE/cluster.sh"
 
 for library in runner locks machine_environment files services firewall imds aws_api parameters wait_condition node_program apt \
-    nvidia kernel mounts lustre storage environments slurm_files controller staging data_volume \
+    nvidia kernel mounts lustre storage environments slurm_files controller staging data_volume nfs_server \
     database this_partition agent monitoring; do
     source "$BUNDLE/lib/$library.sh"
 done
