@@ -2,6 +2,7 @@
 
 usage: disks mount MOUNT     attaches the volume of the mount, makes a file system on it if it is new and empty, mounts
                              it, and lets its file system grow. Exit status 3: another machine has it
+       disks changed MOUNT   exit status 0: another volume is mounted there than the one that `storage` names
        disks detach MOUNT    after its entry is gone: detaches the volume that was mounted there
 """
 
@@ -100,12 +101,12 @@ def _bytes(device: Path) -> int:
 def mount(cluster: fleet.Fleet, entry: Mapping[str, Any]) -> None:
     """entry: of storage.json. Raises Unusable and what volume.attach raises."""
     where = str(entry["mount"])
-    volume_id = str(fleet.parameter(client("ssm"), cluster, str(entry["parameter"]))["volume_id"])
+    volume_id = _id(cluster, entry)
     device = link(volume_id)
     volume.attach(cluster, device, volume.Takeover(cluster, str(entry["parameter"]), volume_id))
     wait_for(device, int(entry["gib"]))
     NOTES.mkdir(parents=True, exist_ok=True)
-    (NOTES / where.strip("/").replace("/", "-")).write_text(volume_id)
+    note(where).write_text(volume_id)
     found = blkid(device)
     if plan(found, volume_id, blank=bool(entry["blank"])) == "format":
         subprocess.run(["mkfs.ext4", "-q", "-m", "1", device], check=True)
@@ -121,15 +122,27 @@ def mount(cluster: fleet.Fleet, entry: Mapping[str, Any]) -> None:
 
 def detach(where: str) -> None:
     """The cluster's role may no longer name a volume that existed before; its owner then detaches it."""
-    note = NOTES / where.strip("/").replace("/", "-")
-    if not note.exists():
+    if not note(where).exists():
         return
-    volume_id = note.read_text()
+    volume_id = note(where).read_text()
     try:
         client("ec2").detach_volume(VolumeId=volume_id, InstanceId=imds.instance_id())
     except AWS_ERRORS as error:
         log.warning("%s is unmounted and not detached: %s", volume_id, error_code(error) or error)
-    note.unlink()
+    note(where).unlink()
+
+
+def note(where: str) -> Path:
+    return NOTES / where.strip("/").replace("/", "-")
+
+
+def is_another(had: Path, volume_id: str) -> bool:
+    """had: the note of the volume that was mounted last, if there is one."""
+    return had.exists() and had.read_text() != volume_id
+
+
+def _id(cluster: fleet.Fleet, entry: Mapping[str, Any]) -> str:
+    return str(fleet.parameter(client("ssm"), cluster, str(entry["parameter"]))["volume_id"])
 
 
 def main() -> None:
@@ -139,8 +152,11 @@ def main() -> None:
         detach(where)
         return
     entries = json.loads((fleet.BUNDLE / "storage.json").read_text())["mounts"]
+    entry = next(each for each in entries if each["mount"] == where)
+    if verb == "changed":
+        sys.exit(0 if is_another(note(where), _id(fleet.load(), entry)) else 1)
     try:
-        mount(fleet.load(), next(each for each in entries if each["mount"] == where))
+        mount(fleet.load(), entry)
     except (Unusable, volume.NotOurs, TimeoutError, subprocess.CalledProcessError, *AWS_ERRORS) as error:
         print(f"{where}: {error}", file=sys.stderr)
         sys.exit(volume.NOT_OURS_STATUS if isinstance(error, volume.NotOurs) else 1)

@@ -51,7 +51,10 @@ efs_tunnel() {
         before="ExecStartPre=$renews"
         printf -v shows 'cert = %s\nkey = %s\n' "$folder/certificate.pem" "$folder/key.pem"
     fi
+    # The mount's line in fstab names only the tunnel.
+    if grep -qs '^; from ' "$conf" && ! grep -qxF "; from $DNS_NAME through $4" "$conf"; then unmount "$1"; fi
     put_file "$conf" 0644 root:root <<CONF
+; from $DNS_NAME through $4
 foreground = yes
 pid =
 syslog = no

@@ -19,6 +19,13 @@ OWN_VPC = (
 )
 
 
+THEIRS = "storage: [{mount: /zfs, type: fsx-openzfs, volume_id: fsvol-0123456789abcdef0}]\n"
+
+
+def disk(more: str) -> str:
+    return f"storage: [{{mount: /disk, type: ebs, {more}}}]\n".replace(", }", "}")
+
+
 def goes(more: str) -> str:
     return "\n".join(what_goes(config(more), compute_nodes=1))
 
@@ -40,6 +47,8 @@ def config(more: str) -> ClusterConfig:
         ("", "its network, "),
         (FSX, "/fsx, on fsx-lustre, with all files in it"),
         ("storage: [{mount: /efs, type: efs, on_delete: delete}]\n", "/efs, on efs, with all files in it"),
+        (disk(""), "/disk, an EBS volume, after a final snapshot of it"),
+        (disk("on_delete: delete"), "/disk, an EBS volume, with all files in it"),
         ("accounting: rds\n", "the accounting database"),
         (FSX_KEPT + OWN_VPC, "its network, "),
     ],
@@ -57,6 +66,9 @@ def test_deleted_resources_are_named(more: str, named: str) -> None:
         ("accounting: rds\n", "a final snapshot of the accounting database"),
         ("storage: [{mount: /efs, type: efs}]\n", "/efs, on efs"),
         (FSX_KEPT, "/fsx, on fsx-lustre"),
+        (disk("on_delete: retain"), "/disk, an EBS volume (on_delete: retain)"),
+        (disk("volume_id: vol-0123456789abcdef0"), "the EBS volume vol-0123456789abcdef0: it is not the cluster's"),
+        (THEIRS + OWN_VPC, "/zfs, on fsx-openzfs fsvol-0123456789abcdef0: it is not the cluster's"),
         (FSX_KEPT, "its VPC and one subnet"),
     ],
 )

@@ -117,6 +117,24 @@ def test_a_volume_that_storage_no_longer_has_is_closed_and_detached(head: Node) 
     assert not list((head.root / "etc/exports.d").iterdir())
 
 
+def test_another_volume_takes_the_place_of_the_first(head: Node) -> None:  # noqa: F811
+    _answers(head)
+    head.has(ENTRY)
+    head.run("storage_mounts", header=VPC).check_returncode()
+    (head.root / "another").touch()
+    head.run("storage_mounts", header=VPC).check_returncode()
+    order = [call.split()[0] for call in head.machine.calls() if call.split()[0] in ("exportfs", "umount", "detach")]
+    assert order == ["exportfs", "exportfs", "umount", "detach", "exportfs"]
+    assert _exports(head).startswith(f"{head.root}/data ")
+
+
+def test_a_volume_is_another_one_if_its_note_says_so(tmp_path: Path) -> None:
+    note = tmp_path / "data"
+    assert not disks.is_another(note, ID)
+    note.write_text(ID)
+    assert (disks.is_another(note, ID), disks.is_another(note, "vol-1")) == (False, True)
+
+
 def test_a_volume_that_cannot_be_mounted_ends_the_boot_with_the_reason(head: Node) -> None:  # noqa: F811
     _answers(head, "echo /data: i-1 has vol-1, and this machine must not take the volume >&2; exit 3")
     head.has(ENTRY)
@@ -135,11 +153,12 @@ VPC = "imds_interface() { echo 10.0.0.0/16; }; starts_again() { :; }; DATA=/home
 
 
 def _answers(head: Node, mount: str = 'touch "$ROOT/mounted/$(tr / _ <<<$3)"') -> None:  # noqa: F811
-    """The node program's answers to `disks mount` and `disks detach`."""
+    """The node program's answers."""
     head.machine.command("exportfs")
     program = head.root / "opt/gpucluster/bin/node-program"
     text = program.read_text().replace("#!/bin/bash\n", (
         f'#!/bin/bash\nROOT={head.root}\nif [ "$1 $2" = "head.disks mount" ]; then {mount}; exit; fi\n'
+        'if [ "$1 $2" = "head.disks changed" ]; then [ -e "$ROOT/another" ] && rm "$ROOT/another"; exit; fi\n'
         'if [ "$1 $2" = "head.disks detach" ]; then echo "detach $3" >>"$ROOT/calls"; exit; fi\n'
     ))  # fmt: skip
     program.write_text(text)

@@ -299,6 +299,9 @@ def test_an_access_point_is_in_the_certificate_of_the_tunnel(node: Node) -> None
     assert f"ExecStartPre={makes}\n" in (units / f"{conf.stem}.service").read_text()
     assert f"ExecStart={makes} {conf.stem}\n" in (units / f"{conf.stem}-certificate.service").read_text()
     assert "OnUnitActiveSec=1h" in (units / f"{conf.stem}-certificate.timer").read_text()
+    node.has(efs())
+    node.run("storage_mounts").check_returncode()
+    assert node.asked("umount") == ["/efs"] and len(node.asked("mount")) == 2, "the whole file system now"
     node.has()
     node.run("storage_mounts").check_returncode()
     assert not list(tunnels.iterdir()) and not list(units.glob(f"{conf.stem}*"))
