@@ -178,6 +178,41 @@ def test_a_cluster_in_an_existing_vpc_creates_none_and_does_not_delete_it(bootst
     ec2.delete_vpc(VpcId=vpc)
 
 
+MOVED_IN = """
+head_node: {{instance_type: m6i.large, volume_gib: 20, on_delete: delete, security_groups: [{group}]}}
+partitions: [{{name: train, instance_types: [g5.12xlarge], max_nodes: 2, security_groups: [{group}]}}]
+network: {{vpc_id: {vpc}, subnet_id: {subnet}}}
+tags: {{team: vision}}
+security: {{role_prefix: /teams/vision-, policies: {{head: [{policy}], nodes: [{policy}], jobs: [{policy}]}}}}
+"""
+
+
+def test_a_head_node_may_launch_with_the_users_tags_groups_and_role_names(bootstrapped: Any, tmp_path: Path) -> None:
+    ec2, iam = bootstrapped.client("ec2"), bootstrapped.client("iam")
+    vpc = ec2.create_vpc(CidrBlock="10.8.0.0/16")["Vpc"]["VpcId"]
+    ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
+    subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.8.1.0/24", AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
+    group = ec2.create_security_group(GroupName="licences", Description="x", VpcId=vpc)["GroupId"]
+    listing = {"Effect": "Allow", "Action": "s3:ListAllMyBuckets", "Resource": "*"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [listing]})
+    policy = iam.create_policy(PolicyName="team", PolicyDocument=document)["Policy"]["Arn"]
+    base = BASE.replace("head_node: {instance_type: m6i.large, volume_gib: 20, on_delete: delete}\n", "")
+    with deployed(bootstrapped, tmp_path, base + MOVED_IN.format(vpc=vpc, subnet=subnet, group=group, policy=policy)):
+        (node,) = launch(bootstrapped, "train")
+        described = ec2.describe_instances(InstanceIds=[outputs(bootstrapped)["HeadInstanceId"]])
+        for each in (node, described["Reservations"][0]["Instances"][0]):
+            assert {"Key": "team", "Value": "vision"} in each["Tags"]
+            assert group in {found["GroupId"] for found in each["SecurityGroups"]}
+            assert ":instance-profile/teams/vision-GpuCluster-" in each["IamInstanceProfile"]["Arn"]
+        assert head(bootstrapped, "s3").list_buckets()["Buckets"], "by the user's policy"
+        names = [each["RoleName"] for each in iam.list_roles(PathPrefix="/teams/")["Roles"]]
+        assert {name.split("-")[2] for name in names} >= {"HeadRole", "ComputeRole", "StorageJobsRole"}
+    iam.delete_policy(PolicyArn=policy)
+    ec2.delete_security_group(GroupId=group)
+    ec2.delete_subnet(SubnetId=subnet)
+    ec2.delete_vpc(VpcId=vpc)
+
+
 def test_a_cluster_without_internet_has_endpoints_instead(bootstrapped: Any, tmp_path: Path) -> None:
     ec2 = bootstrapped.client("ec2")
     image = bootstrapped.client("ssm").get_parameter(
