@@ -55,6 +55,7 @@ ACTIONS = {
     "OnNodeConfigured": {"Sequence": [{"Script": "https://example.com/b.sh"}]},
 }
 ZFS = {"StorageType": "FsxOpenZfs", "FsxOpenZfsSettings": {"VolumeId": "fsvol-0123456789abcdef0"}}
+POINT = {"FileSystemId": "fs-0123456789abcdef0", "AccessPointId": "fsap-0123456789abcdef0"}
 VALUES: list[tuple[str, dict[str, Any], tuple[str | int, ...], Any]] = [
     ("defaults of the counts", {"resource__MaxCount": None}, (*PARTITION, "max_nodes"), 10),
     (
@@ -314,6 +315,12 @@ VALUES: list[tuple[str, dict[str, Any], tuple[str | int, ...], Any]] = [
         {"HeadNode__Networking": {"Proxy": {"HttpProxyAddress": "http://proxy.example.com:3128"}}},
         ("network", "proxy"),
         "http://proxy.example.com:3128",
+    ),
+    (
+        "EFS through an access point",
+        {"SharedStorage": [{"MountDir": "/efs", "Name": "a", "StorageType": "Efs", "EfsSettings": POINT}]},
+        ("storage", 0, "access_point_id"),
+        "fsap-0123456789abcdef0",
     ),
     ("days of logs", {"Monitoring": {"Logs": {"CloudWatch": {"RetentionInDays": 7}}}}, ("monitoring", "log_days"), 7),
     (
