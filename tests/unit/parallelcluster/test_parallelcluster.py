@@ -122,6 +122,8 @@ def test_the_vpc_has_to_be_filled_in_without_credentials_if_groups_belong_to_it(
 def test_without_credentials_the_lines_for_the_subnet_are_a_comment() -> None:
     made = converted(small(), credentials=False)
     assert made.complete and loads(made.text).network.vpc_id is None
+    assert not any("all nodes are in" in each for each in of("13", credentials=False).look)
+    assert any("all nodes are in" in each for each in of("13").look)
     assert "# subnet_id: subnet-01234567" in made.text
     reserved = converted(small(queue__CapacityReservationTarget={"CapacityReservationId": CR}), credentials=False)
     assert reserved.complete and f"write availability_zone: that of {CR}; `plan` compares them" in reserved.look
