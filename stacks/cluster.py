@@ -30,6 +30,7 @@ from stacks.placeholders import NO_ACCOUNT
 from stacks.storage import Storage
 from stacks.storage.home import HomeVolume
 from stacks.storage.s3_access import grant_environments, grant_scripts
+from stacks.tags import refusing
 
 
 class GpuCluster(cdk.Stack):
@@ -50,7 +51,7 @@ class GpuCluster(cdk.Stack):
         # Every resource has the tag: roles are limited by it, and a budget counts by it.
         cdk.Tags.of(self).add("gpucluster:cluster", config.name)
         for tag, value in config.tags.items():
-            cdk.Tags.of(self).add(tag, value)
+            cdk.Tags.of(self).add(tag, value, exclude_resource_types=refusing(tag))
         self.key = encryption.customer_key(self, config.security.kms_key_arn)
         roles.bound(self, config.security.permissions_boundary_arn)
         entries = pins.read(config._document.file)

@@ -90,3 +90,15 @@ def test_the_head_may_set_them_on_file_systems_that_it_makes(template: Template)
     )
     assert "team" not in json.dumps(parameter), "a parameter has 4 KB; fleet.json has the tags once"
     assert json.loads(render.bundle(config.loads(CLUSTER))["fleet.json"])["tags"] == {"team": "vision: 4+"}
+
+
+def test_a_tag_is_left_out_where_the_service_refuses_its_key(template_of: Callable[[str], Template]) -> None:
+    made = template_of(CLUSTER.replace("tags: {team:", "tags: {cost center: vision, team:"))
+    keys = {
+        each["Type"]: {key for key, _ in pairs(each["Properties"]["Tags"])}
+        for each in made["Resources"].values()
+        if each["Type"] in ("AWS::DLM::LifecyclePolicy", "AWS::EC2::Volume")
+    }
+    assert "cost center" in keys["AWS::EC2::Volume"]
+    assert "cost center" not in keys["AWS::DLM::LifecyclePolicy"]
+    assert "team" in keys["AWS::DLM::LifecyclePolicy"]
