@@ -43,7 +43,7 @@ def network(conversion: Conversion) -> tuple[Item | None, bool]:
         if conversion.needs_zone:
             reserved = ", ".join(dict.fromkeys(conversion.needs_zone))
             conversion.check(f"write availability_zone: that of {reserved}; `plan` compares them")
-    if others:
+    if others and filled:
         conversion.check(f"all nodes are in {chosen}, none in {', '.join(others)}")
     items += _from_outside(head, bool(filled))
     items += _proxy(head, queues)
