@@ -3,8 +3,6 @@ step_slurm_head() {
     local etc=/etc/slurm running
     put_directory "$DATA/slurm-state" 0700 slurm:slurm
     put_directory /var/log/slurm 0755 slurm:slurm
-    image_file image.conf
-    check_conf
     put_file $etc/slurm.conf 0644 root:root <"$BUNDLE/slurm/slurm.conf"
     put_file $etc/gres.conf 0644 root:root <"$BUNDLE/slurm/gres.conf"
     put_topology
@@ -21,18 +19,6 @@ step_slurm_head() {
         /etc/systemd/system/slurmctld.service.d/gpucluster-{limits,port,restart,staging}.conf
     # Running nodes get new files only by a reconfiguration.
     if [ "$running $RESTARTED" = "active yes" ]; then reconfigure || reconfigure; fi
-}
-
-# Slurm's commands read slurm.conf with the controller's parser and end if it finds an error. The file has lines of the user's own, and
-# a controller that does not start again would end the cluster. The new file is in the same folder, because it includes another.
-check_conf() {
-    local new=/etc/slurm/slurm.conf.new said
-    cp "$BUNDLE/slurm/slurm.conf" "$new"
-    if ! said=$(SLURM_CONF=$new scontrol show hostnames head 2>&1); then
-        rm "$new"
-        fail "Slurm does not take the new slurm.conf, and the old one stays: ${said//$'\n'/; }"
-    fi
-    rm "$new"
 }
 
 # reconcile replaces all lines but the first, which lists the cluster's nodes.

@@ -70,7 +70,7 @@ def test_slurm_takes_the_lines_that_we_take(tmp_path: Path) -> None:
 def test_what_slurm_refuses_the_head_node_refuses_before_it_replaces_its_file(
     tmp_path: Path, line: str, said: str
 ) -> None:
-    """slurm_head.sh runs the same command; the first and third are refused at `validate`, values are Slurm's."""
+    """slurm_conf.sh runs the same command; the first and third are refused at `validate`, values are Slurm's."""
     done = parsed(tmp_path, f"{line}\n")
     assert done.returncode == 1 and said in done.stderr
 

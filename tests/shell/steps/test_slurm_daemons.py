@@ -138,8 +138,8 @@ def test_a_slurm_conf_that_slurm_refuses_replaces_none(machine: Machine, scontro
     folder.mkdir(parents=True)
     (machine.root / "bundle/slurm").mkdir()
     (machine.root / "bundle/slurm/slurm.conf").write_text("KillWait=60\n")
-    machine.step("slurm_head", source_of("slurm_head").read_text().replace("/etc/slurm", str(folder)))
+    machine.step("slurm_conf", source_of("slurm_conf").read_text().replace("/etc/slurm", str(folder)))
     machine.command("scontrol", f'cp "$SLURM_CONF" "$ROOT/seen"\n{scontrol}')
-    done = machine.run("check_conf", "runner", "slurm_head")
+    done = machine.run("image_file() { :; }; step_slurm_conf", "runner", "slurm_conf")
     assert (done.returncode, done.stderr.strip()) == (code, said)
     assert (machine.root / "seen").read_text() == "KillWait=60\n" and list(folder.iterdir()) == []

@@ -556,7 +556,7 @@ def test_nodes_get_new_files_even_if_slurmctld_crashes_meanwhile(
     others = (
         "put_{directory,file,topology,staging,plugstack,cgroup_conf} {slurm_limits,low_port,starts_again,needs_home}"
     )
-    stubs = f'for name in {others} image_file check_conf power_programs; do eval "$name() {{ :; }}"; done\n'
+    stubs = f'for name in {others} power_programs; do eval "$name() {{ :; }}"; done\n'
     stubs += f"fail() {{ return 1; }}\nsystemctl() {{ echo {was}; }}\nservice_up() {{ RESTARTED=yes; }}\n"
     (machine.root / "bundle/slurm").mkdir(parents=True)
     for name in ("slurm", "gres"):
