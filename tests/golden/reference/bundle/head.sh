@@ -6,7 +6,7 @@ readonly ROLE=head
 # The step volume waits up to 1,200 s for the old head node and for the disk. CloudFormation waits 1,800 s.
 readonly STEP_LIMIT_S=1500
 # Another run may wait in that step.
-readonly LOCK_LIMIT_S=1400
+readonly LOCK_LIMIT_S=3200
 readonly BEEGFS_ROLE=none
 readonly VOLUME_GIB=200
 readonly VOLUME=/home
@@ -22,7 +22,7 @@ source "$BUNDLE/cluster.sh"
 
 for library in runner locks machine_environment files services firewall imds aws_api parameters wait_condition node_program apt \
     nvidia kernel mounts lustre storage environments slurm_files controller staging data_volume nfs_server \
-    database this_partition agent monitoring; do
+    database this_partition agent monitoring user_scripts; do
     source "$BUNDLE/lib/$library.sh"
 done
 source "$BUNDLE/steps/storage/efs.sh"
@@ -46,9 +46,12 @@ one_at_a_time
 # Before all steps that take long or may fail, because Slurm starts nodes meanwhile.
 run_step programs
 run_step baked
+run_step proxy
+machine_environment
 run_step apt_timers
 run_step name
 run_step dns
+user_scripts before
 run_step packages
 run_step imds_guard
 run_step limits
@@ -71,6 +74,7 @@ run_step mpi
 try_step lustre_client "$LUSTRE_MISSING"
 run_step storage_mounts
 run_step python_env
+run_step slurm_conf
 run_step accounting
 run_step slurm_head
 run_step user_limits
@@ -81,6 +85,7 @@ run_step update
 run_step release
 run_step publish
 run_step mail
+user_scripts after
 run_step ready
 run_step signal
 run_step cloudwatch_agent
