@@ -15,24 +15,26 @@ from gpucluster.config.document import Document, Finding, Path
 from gpucluster.config.fields import (
     Amount,
     ClusterName,
-    ConnectEndpointId,
     Count,
     DirectName,
     EmailAddress,
     Image,
+    ProxyUrl,
+    RegionName,
+    S3Uri,
+    SourceNetwork,
+    VpcNetwork,
+)
+from gpucluster.config.identifiers import (
+    ConnectEndpointId,
     KmsKeyArn,
     ManagedPolicyArn,
     PolicyArn,
-    ProxyUrl,
-    RegionName,
     RolePrefix,
-    S3Uri,
     ScraperGroupId,
     SecurityGroupId,
-    SourceNetwork,
     SubnetId,
     VpcId,
-    VpcNetwork,
 )
 from gpucluster.config.limits import Limit
 from gpucluster.config.nodes import HeadNode, ParameterServers, Partition

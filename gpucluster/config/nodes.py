@@ -9,14 +9,12 @@ from gpucluster.config.fields import (
     Count,
     Image,
     InstanceTypeName,
-    NodeGroupId,
     PartitionName,
     PlacementGroup,
-    ReservationId,
     ServersPlacementGroup,
-    SnapshotId,
     Whole,
 )
+from gpucluster.config.identifiers import NodeGroupId, ReservationId, SnapshotId
 from gpucluster.config.limits import Limit
 from gpucluster.config.scripts import Script
 from gpucluster.config.section import Section, Separate, or_blank, pass_refused

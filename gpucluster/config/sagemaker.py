@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from gpucluster.config.durations import TimeLimit
-from gpucluster.config.fields import Count, KmsKeyArn, SecurityGroupId, SubnetId
+from gpucluster.config.fields import Count
+from gpucluster.config.identifiers import KmsKeyArn, SecurityGroupId, SubnetId
 from gpucluster.config.limits import Limit
 from gpucluster.config.section import Section
 from gpucluster.config.value_checks import matching, refuse

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from gpucluster.config.fields import Count, SnapshotId
+from gpucluster.config.fields import Count
+from gpucluster.config.identifiers import SnapshotId
 from gpucluster.config.limits import Limit
 from gpucluster.config.outcome import Difference, Drain, Effect, Outcome, Rule, in_place, refused
 from gpucluster.config.storage.ids import EbsVolumeId
