@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from synthesis import ACCOUNT, lookups
 
 from gpucluster import config, render
 
@@ -102,3 +103,15 @@ def test_a_tag_is_left_out_where_the_service_refuses_its_key(template_of: Callab
     assert "cost center" in keys["AWS::EC2::Volume"]
     assert "cost center" not in keys["AWS::DLM::LifecyclePolicy"]
     assert "team" in keys["AWS::DLM::LifecyclePolicy"]
+
+
+def test_the_stack_itself_has_none_of_them(tmp_path: Path) -> None:
+    """CloudFormation would give them to placement groups, and replace those when a tag changes."""
+    from stacks.cluster import GpuCluster, cdk
+
+    cluster = config.loads(CLUSTER)
+    app = cdk.App(context=lookups(cluster.region), outdir=str(tmp_path))
+    GpuCluster(app, cluster.name, config=cluster, account=ACCOUNT)
+    app.synth()
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert manifest["artifacts"]["c"]["properties"]["tags"] == {"gpucluster:cluster": "c"}
