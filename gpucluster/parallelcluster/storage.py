@@ -64,11 +64,18 @@ def _mounted(node: Node, conversion: Conversion) -> Item | None:
             conversion.needs_vpc.append(f"storage: {own}")
             existing = [first, item("type", ours, node, "StorageType", needed=True)]
             existing.append(item(ours_key, own, node, f"{section}.{key}", needed=True))
-            if point := node.section(section).text("AccessPointId"):
-                existing.append(item("access_point_id", point, node, f"{section}.AccessPointId"))
-            return entry(*existing)
-    made = {"Ebs": _ebs, "Efs": _efs, "FsxLustre": _lustre}.get(kind)
-    return made(node, first, conversion) if made else None
+            made = entry(*existing)
+            if "AccessPointId" in node.section(section).data:
+                made.off = f"without its access point nodes would see all of {own}: to mount that, make this no comment"
+                conversion.check(f"{mount} is a comment: nodes cannot mount an access point of EFS")
+            return made
+    new = {"Ebs": _ebs, "Efs": _efs, "FsxLustre": _lustre}.get(kind)
+    if new is None:
+        for key in ("MountDir", "StorageType"):
+            node.leave(key, f"nodes cannot mount {kind or 'storage without a type'}")
+        conversion.check(f"{mount} is missing: nodes cannot mount {kind or 'storage without a type'}")
+        return None
+    return new(node, first, conversion)
 
 
 def _ebs(node: Node, first: Item, conversion: Conversion) -> Item:
