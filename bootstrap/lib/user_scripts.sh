@@ -5,6 +5,7 @@ readonly SCRIPTS=/var/lib/gpucluster/scripts
 # this place once runs none again, whatever a new bundle has.
 user_scripts() {
     local list=$BUNDLE/scripts/head node
+    if [ -e "$BUNDLE/scripts" ]; then chmod -R go= "$BUNDLE/scripts"; fi # users of the node need not read the arguments
     if [ "$ROLE" = compute ]; then
         node=$(hostname)
         list=$BUNDLE/scripts/partitions/${node%-*}

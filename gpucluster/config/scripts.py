@@ -1,6 +1,9 @@
 """The user's own scripts on nodes: the section of cluster.yaml, and the files that it names."""
 
+import errno
+import os
 import re
+import stat
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -86,10 +89,18 @@ class Script(Section):
         """For a local one. `folder`: that of the cluster file."""
         return folder / Path(self.source).expanduser()
 
+    def content(self, folder: Path) -> bytes:
+        """A local one; of a larger file one byte more than a script may have. Raises OSError, for a pipe or a device
+        too, of which reading might never end."""
+        with open(os.open(self.file(folder), os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "it is no regular file")
+            return file.read(MOST_BYTES + 1)
+
     def digest(self, folder: Path) -> str | None:
         """The SHA-256 that it must have on nodes; None: any. Raises OSError."""
         if self.is_local:
-            return sha256(self.file(folder).read_bytes()).hexdigest()
+            return sha256(self.content(folder)).hexdigest()
         return self.sha256
 
 

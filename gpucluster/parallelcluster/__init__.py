@@ -50,13 +50,14 @@ def convert(data: Mapping[str, Any], file: str, region: str, subnets: Mapping[st
     if to_fill:
         _leave_open(items, zone, conversion)
     found = account.fates(data, conversion.marks, items)
+    notes = account.notes(found, [each.key for each in items])
     page = Page()
-    for line in _header(file, account.notes(found)):
+    for line in _header(file, notes):
         page.note(line) if line else page.add("#")
     for each in items:
         if each.key not in ("name", "region", "availability_zone"):
             page.add("")
-        for comment in account.notes(found).get(each.key, []):
+        for comment in notes.get(each.key, []):
             page.note(comment)
         page.item(each)
     return Converted(page.text(), account.counted(found), tuple(conversion.look), not to_fill and not refusals)

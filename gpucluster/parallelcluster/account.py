@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from gpucluster.parallelcluster.keys import SAID, How, row
@@ -32,7 +32,8 @@ def fates(data: Mapping[str, Any], marks: Marks, items: Iterable[Item]) -> list[
 
 def _fate(path: Path, value: Any, marks: Marks, out: set[Path]) -> Fate:
     key = row(dotted(path))
-    if any(path[:length] in out for length in range(1, len(path) + 1)):
+    carried = key is None or key.how in ("same", "other")
+    if carried and any(path[:length] in out for length in range(1, len(path) + 1)):
         return Fate(path, "none", "", value)
     if reason := marks.reason(path):
         return Fate(path, *reason, value)
@@ -56,12 +57,13 @@ def counted(found: Iterable[Fate]) -> dict[How, int]:
     return {how: kinds[how] for how in SAID}
 
 
-def notes(found: Iterable[Fate]) -> dict[str, list[str]]:
-    """Comments on keys without a value of ours, by the section of cluster.yaml that they stand above."""
+def notes(found: Iterable[Fate], sections: Collection[str]) -> dict[str, list[str]]:
+    """Comments on keys without a value of ours, by the one of `sections` of cluster.yaml that they stand above."""
     grouped: dict[tuple[str, How, str], dict[str, list[str]]] = {}
     for each in found:
         if each.why:
             anchor = next((ours for theirs, ours in _ANCHORS.items() if dotted(each.path).startswith(theirs)), HEADER)
+            anchor = anchor if anchor in sections else HEADER
             values = grouped.setdefault((anchor, each.how, each.why), {}).setdefault(dotted(each.path), [])
             values.append(_shown(each.value))
     made: dict[str, list[str]] = {}

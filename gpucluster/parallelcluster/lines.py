@@ -85,7 +85,7 @@ class Page:
 
     def note(self, text: str, indent: str = "") -> None:
         for line in textwrap.wrap(
-            text.replace("`", ""), WIDTH - len(indent) - 2, break_long_words=False, break_on_hyphens=False
+            _one_line(text.replace("`", "")), WIDTH - len(indent) - 2, break_long_words=False, break_on_hyphens=False
         ):
             self.add(f"{indent}# {line}")
 
@@ -128,7 +128,7 @@ class Page:
                 self.item(own, indent if not number else indent + "  ", (*owners, each), "" if number else "- ")
 
     def _line(self, line: str, item: Item, owners: tuple[Item, ...]) -> None:
-        comment = self.once(item.comment.replace("`", "")) if item.comment else ""
+        comment = self.once(_one_line(item.comment.replace("`", ""))) if item.comment else ""
         whole = f"{line:<{COMMENTS - 2}}  # {comment}" if comment else line
         if len(whole) > WIDTH and comment:
             self.note(comment, line[: len(line) - len(line.lstrip())])
@@ -157,4 +157,9 @@ def scalar(value: Any) -> str:
         return f"{value:g}"
     if _PLAIN.fullmatch(value) and value.lower() not in _NOT_TEXT:
         return str(value)
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=not value.isprintable())
+
+
+def _one_line(text: str) -> str:
+    """A line break of the file's own value, which may be one of Unicode's, would end the comment."""
+    return " ".join(text.split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -59,7 +60,7 @@ class Node:
         value = self.data.get(key)
         if isinstance(value, str) and value.strip().lstrip("-").isdigit():
             value = int(value)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             return default
         self._mark(key)
         return int(value)

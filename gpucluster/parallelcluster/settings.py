@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from gpucluster.config.checks.slurm_lines import DESCRIBING
 from gpucluster.parallelcluster.conversion import Conversion, Subnet, item
 from gpucluster.parallelcluster.lines import Item, Text
 from gpucluster.parallelcluster.reading import Node
@@ -94,7 +95,12 @@ def _lines(settings: Node) -> list[str]:
     listed = settings.data.get("CustomSlurmSettings")
     settings.texts("CustomSlurmSettings")
     entries = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-    return [f"{key}={value}" for each in entries for key, value in each.items()]
+    made: list[str] = []
+    for each in entries:
+        describing = [key for key in each if str(key).lower() in DESCRIBING]
+        words = [f"{key}={each[key]}" for key in dict.fromkeys((*describing, *each))]
+        made += [" ".join(words)] if describing else words
+    return made
 
 
 def security(conversion: Conversion) -> Item | None:

@@ -67,8 +67,13 @@ def _mounted(node: Node, conversion: Conversion) -> Item | None:
             if point := node.section(section).text("AccessPointId"):
                 existing.append(item("access_point_id", point, node, f"{section}.AccessPointId", needed=True))
             return entry(*existing)
-    made = {"Ebs": _ebs, "Efs": _efs, "FsxLustre": _lustre}.get(kind)
-    return made(node, first, conversion) if made else None
+    new = {"Ebs": _ebs, "Efs": _efs, "FsxLustre": _lustre}.get(kind)
+    if new is None:
+        for key in ("MountDir", "StorageType"):
+            node.leave(key, f"nodes cannot mount {kind or 'storage without a type'}")
+        conversion.check(f"{mount} is missing: nodes cannot mount {kind or 'storage without a type'}")
+        return None
+    return new(node, first, conversion)
 
 
 def _ebs(node: Node, first: Item, conversion: Conversion) -> Item:

@@ -25,7 +25,7 @@ def files(layout: Layout) -> Mapping[str, str]:
     of_nodes |= {f"partitions/{each.name}": each.scripts for each in layout.partitions}
     lists = {f"scripts/{name}": _list(scripts, folder) for name, scripts in of_nodes.items() if scripts}
     local = (each for scripts in of_nodes.values() for each in scripts if each.is_local)
-    return lists | {f"scripts/{FILES}/{each.digest(folder)}": each.file(folder).read_bytes().decode() for each in local}
+    return lists | {f"scripts/{FILES}/{each.digest(folder)}": each.content(folder).decode() for each in local}
 
 
 def _list(scripts: Sequence[Script], folder: Path) -> str:

@@ -40,6 +40,8 @@ PARTITION_RESOURCES = 2
 PARTITION_BYTES = 900
 LAUNCH_TEMPLATE_BYTES = 4_600
 INTERFACE_BYTES = 220
+TAGGED_BY_TEMPLATE = 4
+"""Its instances, their volumes and interfaces, and itself."""
 # A file system has security groups with their rules, mount targets or alarms, and a parameter.
 MOUNTS: dict[type[Mount], tuple[int, int]] = {
     FsxLustre: (21, 15_200),
@@ -85,8 +87,8 @@ def template_resources(config: ClusterConfig) -> Findings:
 
 @validator("template-size", f"{CLOUDFORMATION}: 1 MB for a template in S3")
 def template_size(config: ClusterConfig) -> Findings:
-    """The cluster's template has at most 1 MB: types with many EFA interfaces have large launch templates, and the
-    template has a copy of the cluster file, with the users' public keys."""
+    """The cluster's template has at most 1 MB: types with many EFA interfaces have large launch templates, each
+    resource has a copy of `tags`, and the template has one of the cluster file, with the users' public keys."""
     shares = _bytes(config)
     size = OTHER_BYTES + sum(shares.values())
     if size > TEMPLATE_BYTES:
@@ -98,6 +100,7 @@ def template_size(config: ClusterConfig) -> Findings:
 _SMALLER = {
     "partitions": "fewer partitions, or fewer types in each, or a second cluster",
     "storage": "fewer file systems, or a second cluster",
+    "tags": "fewer or shorter tags: each launch template has them four times, or fewer types in partitions",
     "users": "shorter keys: an ssh-ed25519 key has 80 characters, an RSA key of 4096 bits 720; or fewer users",
 }
 
@@ -134,8 +137,16 @@ def _bytes(config: ClusterConfig) -> dict[str, int]:
         "partitions": sum(map(_partition_bytes, config.partitions)),
         "storage": REPOSITORY_BYTES * len(_repositories(config))
         + sum(MOUNTS.get(type(each), (0, 0))[1] for each in config.storage),
+        "tags": _tags_bytes(config),
     }
     return {key: size + made.get(key, 0) for key, size in _recorded(config).items()}
+
+
+def _tags_bytes(config: ClusterConfig) -> int:
+    """Those of all resources."""
+    one = sum(len(json.dumps({"Key": key, "Value": value}).encode()) for key, value in config.tags.items())
+    templates = sum(len(each.instance_types) for each in config.partitions)
+    return one * (estimated_resources(config) + (TAGGED_BY_TEMPLATE - 1) * templates)
 
 
 def _recorded(config: ClusterConfig) -> dict[str, int]:

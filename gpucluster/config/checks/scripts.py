@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-
 from gpucluster.addresses import in_s3
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import ClusterConfig
@@ -24,7 +22,7 @@ def script_file_runs(script: Script, path: Path, config: ClusterConfig) -> Findi
         return
     file, place = script.file(config.folder), (*path, "source")
     try:
-        found = file.read_bytes()
+        found = script.content(config.folder)
     except OSError as error:
         hint = "a path counts from the folder of cluster.yaml"
         yield Finding(place, f"{file} cannot be read: {error.strerror}", hint)
@@ -36,8 +34,8 @@ def script_file_runs(script: Script, path: Path, config: ClusterConfig) -> Findi
 def _fault(found: bytes) -> tuple[str, str] | None:
     """What is wrong with the file, and what to do."""
     if len(found) > MOST_BYTES:
-        many = f"has {len(found)} bytes, and a script may have {MOST_BYTES}"
-        return many, "keep data and programs in S3, and let the script download them"
+        hint = "keep data and programs in S3, and let the script download them"
+        return f"has more than the {MOST_BYTES} bytes that a script may have", hint
     if not found.startswith(b"#!"):
         return "does not begin with #!, so no node can run it", "its first line must be as #!/bin/bash"
     if b"\r\n" in found:
@@ -52,9 +50,12 @@ def _fault(found: bytes) -> tuple[str, str] | None:
 @validator("script-file-is-pinned", "man sha256sum.1: the digest of each file")
 def script_file_is_pinned(script: Script, path: Path, config: ClusterConfig) -> Findings:
     """A local script has the SHA-256 that the file gives for it."""
-    if not script.is_local or script.sha256 is None or not script.file(config.folder).is_file():
+    if not script.is_local or script.sha256 is None:
         return
-    got = sha256(script.file(config.folder).read_bytes()).hexdigest()
+    try:
+        got = script.digest(config.folder)
+    except OSError:  # script-file-runs says why
+        return
     if got != script.sha256:
         hint = "see what has changed in it, then write this one, or remove sha256: the file travels as it is"
         yield Finding((*path, "sha256"), f"{script.file(config.folder)} has the SHA-256 {got}", hint)

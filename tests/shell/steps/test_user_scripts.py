@@ -80,6 +80,17 @@ def test_scripts_run_in_order_with_their_arguments_and_the_nodes_names(node: Nod
     assert re.search(r"step=scripts/early.sh status=ok seconds=\d", done.stdout)
 
 
+def test_only_root_reads_scripts_and_their_arguments(node: Node) -> None:
+    node.has(node.script("a.sh", "echo $1", args=["token"]))
+    node.boots()
+    node.has(node.script("a.sh", "echo $1", args=["another"]))
+    folder = node.folder / "bundle/scripts"
+    folder.chmod(0o755)
+    node.boots()
+    assert "another" in (folder / "partitions/train").read_text()
+    assert {path.stat().st_mode & 0o077 for path in (folder, *folder.rglob("*"))} == {0}
+
+
 def test_a_script_runs_once_on_an_instance(node: Node) -> None:
     node.has(node.script("count.sh", f"echo x >>{node.folder}/count\n"))
     assert [node.boots().returncode for _ in range(2)] == [0, 0]

@@ -50,6 +50,12 @@ def test_partitions_are_no_larger_than_estimated_and_not_much_smaller(types: lis
     assert of_partitions <= 1.5 * size(template), (PARTITION_BYTES, LAUNCH_TEMPLATE_BYTES, INTERFACE_BYTES)
 
 
+def test_tags_are_no_larger_than_estimated() -> None:
+    tags = {f"cost-centre-{number}": "a value of some length" for number in range(20)}
+    text = json.dumps(json.loads(many(10, "g5.xlarge", "g5.2xlarge", "g5.4xlarge")) | {"tags": tags})
+    assert size(synthesize(text)) <= estimated_bytes(loads(text)) <= 1.5 * size(synthesize(text))
+
+
 @pytest.mark.parametrize("name", ["reference", "p4d-fsx-smddp"])
 def test_everything_else_is_no_larger_than_estimated(name: str) -> None:
     text = (EXAMPLES / f"{name}.yaml").read_text()

@@ -36,6 +36,8 @@ GIB = {
 IOPS = {"gp3": Range(3000, 80000), "io2": Range(100, 256000), "io1": Range(100, 64000)}
 PER_GIB = {"gp3": 500, "io2": 1000, "io1": 50}
 """The most IOPS for each GiB: EBS's user guide, volume types."""
+ANY_SIZE = {"gp3": 3000}
+"""IOPS that a volume of any size has."""
 THROUGHPUT = Range(125, 2000)
 IOPS_PER_MIBPS = 4
 """gp3 gives at most 0.25 MiB/s for each of its IOPS."""
@@ -62,8 +64,9 @@ def iops(storage: Ebs, path: Path, config: ClusterConfig) -> Findings:
         yield Finding((*path, "iops"), f"not allowed for {storage.kind}", "use gp3, io2 or io1")
     elif not allowed.least <= got <= allowed.most:
         yield Finding((*path, "iops"), f"must be {allowed} for {storage.kind}, got {got}")
-    elif storage.size_gib and got > max(3000, PER_GIB[storage.kind] * storage.size_gib):
-        most = PER_GIB[storage.kind] * storage.size_gib
+    elif storage.size_gib and got > (
+        most := max(ANY_SIZE.get(storage.kind, 0), PER_GIB[storage.kind] * storage.size_gib)
+    ):
         said = f"{storage.size_gib} GiB of {storage.kind} have at most {most} IOPS, got {got}"
         yield Finding((*path, "iops"), said, f"write gib: {-(-got // PER_GIB[storage.kind])} or more")
 

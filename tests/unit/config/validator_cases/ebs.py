@@ -38,6 +38,12 @@ CASES: dict[str, Case | list[Case]] = {
             passes=storage("ebs", iops=6000, gib=12),
         ),
         Case(
+            fails=storage("ebs", iops=501, gib=10, volume_type="io1"),
+            key="storage[0].iops",
+            says="10 GiB of io1 have at most 500 IOPS, got 501",
+            passes=storage("ebs", iops=3000, gib=4),
+        ),
+        Case(
             fails=storage("ebs", volume_type="io2"),
             key="storage[0].volume_type",
             says="io2 needs iops: 100 to 256000",

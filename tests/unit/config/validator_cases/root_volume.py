@@ -30,7 +30,7 @@ CASES: dict[str, Case | list[Case]] = {
         fails=root(iops=2999),
         key="partitions[0].root_volume.iops",
         says="must be at least 3000, got 2999",
-        passes=root(iops=80000),
+        passes=root(iops=80000, gib=160),
     ),
     "root-volume-throughput": Case(
         fails=root(throughput_mibps=2001, iops=16000),
@@ -44,6 +44,12 @@ CASES: dict[str, Case | list[Case]] = {
             key="partitions[0].root_volume.iops",
             says="a disk of 100 GiB has at most 50000 IOPS, got 50001",
             passes=root(gib=100, iops=50000),
+        ),
+        Case(
+            fails=root(iops=50001),
+            key="partitions[0].root_volume.iops",
+            says="a disk of 100 GiB has at most 50000 IOPS, got 50001",
+            passes=partition(root_volume={"iops": 50001}, image=AMI),
         ),
         Case(
             fails=cluster(head_node={"root_volume": {"throughput_mibps": 751}}),

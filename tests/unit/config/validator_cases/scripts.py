@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -15,6 +16,11 @@ IN_S3 = "s3://my-bucket/setup.sh"
 def local(name: str, content: bytes, **keys: object) -> Keys:
     (FOLDER / name).write_bytes(content)
     return partition(scripts=[{"source": str(FOLDER / name), **keys}])
+
+
+def pipe(name: str) -> str:
+    os.mkfifo(FOLDER / name)
+    return str(FOLDER / name)
 
 
 def named(source: str, **keys: object) -> Keys:
@@ -78,7 +84,7 @@ CASES: dict[str, Case | list[Case]] = {
             (
                 "large.sh",
                 b"#!/bin/sh\n" + b"#" * (1 << 20),
-                "has 1048586 bytes, and a script may have 1048576",
+                "has more than the 1048576 bytes that a script may have",
             ),
         )
     ]
@@ -93,6 +99,18 @@ CASES: dict[str, Case | list[Case]] = {
             fails=cluster(parameter_servers={"scripts": [{"source": str(FOLDER)}]}),
             key="parameter_servers.scripts[0].source",
             says=f"{FOLDER} cannot be read: Is a directory",
+            passes=GOOD,
+        ),
+        Case(
+            fails=partition(scripts=[{"source": pipe("pipe.sh"), "sha256": SHA256}]),
+            key="partitions[0].scripts[0].source",
+            says=f"{FOLDER / 'pipe.sh'} cannot be read: it is no regular file",
+            passes=GOOD,
+        ),
+        Case(
+            fails=partition(scripts=[{"source": "/dev/zero"}]),
+            key="partitions[0].scripts[0].source",
+            says="/dev/zero cannot be read: it is no regular file",
             passes=GOOD,
         ),
     ],
