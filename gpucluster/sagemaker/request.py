@@ -172,11 +172,17 @@ def build(spec: JobSpec, target: Target, name: str, planned: Planned, key: str =
     if target.subnets:
         asked["VpcConfig"] = {"Subnets": list(target.subnets), "SecurityGroupIds": list(target.security_groups)}
     if where_state := state(spec, target):
-        asked["CheckpointConfig"] = {"S3Uri": where_state}
+        asked["CheckpointConfig"] = {"S3Uri": _folder(where_state)}
     if target.spot and target.max_wait:
         asked["EnableManagedSpotTraining"] = True
         asked["StoppingCondition"]["MaxWaitTimeInSeconds"] = seconds_of(target.max_wait)
     return asked
+
+
+def _folder(where: str) -> str:
+    """SageMaker restores all keys that begin with S3Uri: without the slash, those of lr-10 to the job lr-1
+    (syne-tune#363)."""
+    return f"{where}/"
 
 
 def _tags(spec: JobSpec, key: str) -> list[dict[str, str]]:

@@ -68,7 +68,7 @@ def test_the_bucket_has_what_the_container_needs(made, clients, tmp_path):
         names = tar.getnames()
     assert {"gpucluster/lib/gpucluster_job/__main__.py", "gpucluster/code/train.py"} <= set(names)
     found = clients["sagemaker"].describe_training_job(TrainingJobName=job.name)
-    assert found["CheckpointConfig"] == {"S3Uri": f"s3://{BUCKET}/{STATE}"}
+    assert found["CheckpointConfig"] == {"S3Uri": f"s3://{BUCKET}/{STATE}/"}
     assert tasks.newest(clients["sagemaker"], "digits", "train") == (
         job.name,
         "Completed",

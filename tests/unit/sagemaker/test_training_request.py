@@ -45,7 +45,7 @@ def test_a_small_job(made):
     (ours,) = request["InputDataConfig"]
     assert ours["DataSource"]["S3DataSource"]["S3Uri"] == "s3://bucket-of-mine/gpucluster/train-20261129-102400/input/"
     state = "s3://bucket-of-mine/gpucluster/tasks/digits/train"
-    assert request["CheckpointConfig"] == {"S3Uri": state}
+    assert request["CheckpointConfig"] == {"S3Uri": f"{state}/"}  # without the slash, also the state of train2
     assert request["Environment"] == {"GPUCLUSTER_CHECKPOINTS_S3": state}
     tags = {each["Key"]: each["Value"] for each in request["Tags"]}
     assert (tags["gpucluster:project"], tags["gpucluster:name"]) == ("digits", "train")
@@ -63,7 +63,7 @@ def test_a_job_with_every_section(made):
     request = made(job, NETWORK + KEY + spot + fsx, {"s3://data/train": ["a", "b", "c"]}).request
     assert judged(request) == []
     assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 7200, "MaxWaitTimeInSeconds": 86400}
-    assert request["CheckpointConfig"] == {"S3Uri": "s3://other/state/digits/train"}
+    assert request["CheckpointConfig"] == {"S3Uri": "s3://other/state/digits/train/"}
     assert request["OutputDataConfig"]["KmsKeyId"] == KEY.split(": ")[1].strip()
     assert "VolumeKmsKeyId" not in request["ResourceConfig"]  # p4d has local disks
     assert request["AlgorithmSpecification"]["MetricDefinitions"] == [
