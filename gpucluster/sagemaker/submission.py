@@ -109,7 +109,8 @@ def _is_made(sagemaker: Any, target: Target, name: str) -> bool | None:
 def console(region: str, job: str) -> str:
     """The job's page, as Kubeflow's component for SageMaker links it."""
     domain = "console.amazonaws.cn" if region.startswith("cn-") else "console.aws.amazon.com"
-    return f"https://{region}.{domain}/sagemaker/home?region={region}#/jobs/{job}"
+    host = "console.amazonaws-us-gov.com" if region.startswith("us-gov-") else f"{region}.{domain}"
+    return f"https://{host}/sagemaker/home?region={region}#/jobs/{job}"
 
 
 def _put(s3: Any, target: Target, uri: str, content: bytes) -> None:

@@ -278,6 +278,18 @@ def test_an_interrupt_while_aws_is_asked(made, clients, monkeypatch, describe, s
     assert (told, len(keys(clients))) == (words, left)
 
 
+@pytest.mark.parametrize(
+    ("region", "host"),
+    [
+        ("eu-west-1", "eu-west-1.console.aws.amazon.com"),
+        ("cn-north-1", "cn-north-1.console.amazonaws.cn"),
+        ("us-gov-west-1", "console.amazonaws-us-gov.com"),
+    ],
+)
+def test_each_partition_has_its_console(region, host):
+    assert submission.console(region, "a-1") == f"https://{host}/sagemaker/home?region={region}#/jobs/a-1"
+
+
 PREPARED = Run("prepare-20261129-092400", "Completed", "key", "s3://bucket-of-mine/gpucluster/tasks/digits/prepare")
 SHARDS = f"{PREPARED.state}/outputs/shards"
 READS = JOB + "channels: {data: {task: prepare, output: shards}}\n"
