@@ -75,9 +75,8 @@ class Training(cdk.Stack):
             allow(self.role, ["s3:GetObject"], [s3_arn(self, f"{place.bucket}/{place.folder}*")])
 
     def _logs(self) -> None:
-        group = arn(self, "logs", f"log-group:{LOGS}")
-        allow(self.role, ["logs:CreateLogGroup", "logs:DescribeLogStreams"], [group])
-        allow(self.role, ["logs:CreateLogStream", "logs:PutLogEvents"], [f"{group}:*"])
+        writes = ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"]
+        allow(self.role, writes, [arn(self, "logs", f"log-group:{LOGS}:*")])  # IAM matches no group without the :*
         namespace = {"StringEquals": {"cloudwatch:namespace": METRICS}}
         allow(self.role, ["cloudwatch:PutMetricData"], ["*"], namespace)
         allow(self.role, ["ecr:GetAuthorizationToken"], ["*"])

@@ -47,7 +47,10 @@ ADVICE = (
         r"iam:PassRole",
         "your AWS identity must be allowed iam:PassRole for the role_arn of sagemaker.yaml",
     ),
-    (r"ResourceInUse", "the name has the time in seconds: submit it again"),
+    (
+        r"ResourceInUse|PreconditionFailed|ConditionalRequestConflict",
+        "another job has got the name, which has the time in seconds: submit it again",
+    ),
     (
         r"not authorized to perform: sagemaker:",
         "your AWS identity must be allowed what docs/sagemaker.md lists",

@@ -101,6 +101,12 @@ def check(spec: JobSpec, target: Target) -> Iterator[Finding]:
         yield Finding(("state",), "only a job with a name keeps state", "add a name, such as --name train")
     if target.toolkit:
         yield from toolkit.check(spec, target, ranks_per_node(spec, target))
+    elif not all(spec.command):
+        has = "SageMaker passes no empty arguments"  # sagemaker-python-sdk#3758
+        yield Finding(("command",), has, "leave the option out, or put the command into a file of the job's folder")
+    elif any("\n" in word for word in spec.command):
+        has = "SageMaker passes no arguments with line breaks"
+        yield Finding(("command",), has, "put the command into a file of the job's folder")
     yield from _image(spec, target)
     yield from _times(spec, target)
 
@@ -172,11 +178,17 @@ def build(spec: JobSpec, target: Target, name: str, planned: Planned, key: str =
     if target.subnets:
         asked["VpcConfig"] = {"Subnets": list(target.subnets), "SecurityGroupIds": list(target.security_groups)}
     if where_state := state(spec, target):
-        asked["CheckpointConfig"] = {"S3Uri": where_state}
+        asked["CheckpointConfig"] = {"S3Uri": _folder(where_state)}
     if target.spot and target.max_wait:
         asked["EnableManagedSpotTraining"] = True
         asked["StoppingCondition"]["MaxWaitTimeInSeconds"] = seconds_of(target.max_wait)
     return asked
+
+
+def _folder(where: str) -> str:
+    """SageMaker restores all keys that begin with S3Uri: without the slash, those of lr-10 to the job lr-1
+    (syne-tune#363)."""
+    return f"{where}/"
 
 
 def _tags(spec: JobSpec, key: str) -> list[dict[str, str]]:
@@ -210,10 +222,12 @@ def _key(member: str, target: Target) -> dict[str, str]:
 
 def _machines(spec: JobSpec, target: Target) -> dict[str, Any]:
     """botocore's documentation of VolumeKmsKeyId: "You can't request a VolumeKmsKeyId when using an instance type with
-    local storage"."""
-    own_disks = target.hardware.nvme_gb > 0
-    machines = {"InstanceType": target.instance_type, "InstanceCount": spec.nodes, "VolumeSizeInGB": target.volume_gb}
-    return machines | ({} if own_disks else _key("VolumeKmsKeyId", target))
+    local storage"; AWS's of VolumeSizeInGB: "You can't request a VolumeSizeInGB greater than the total size of the
+    local instance storage"."""
+    local_gb = target.hardware.nvme_gb
+    size = min(target.volume_gb, local_gb or target.volume_gb)
+    machines = {"InstanceType": target.instance_type, "InstanceCount": spec.nodes, "VolumeSizeInGB": size}
+    return machines | ({} if local_gb else _key("VolumeKmsKeyId", target))
 
 
 def _first_group(expression: str) -> str:

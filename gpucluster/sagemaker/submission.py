@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from gpucluster.addresses import S3Uri
-from gpucluster.errors import AwsError
+from gpucluster.errors import AwsError, UsageError
 from gpucluster.job import library
 from gpucluster.job.task import Task
 from gpucluster.sagemaker import local_folders, request, tasks, toolkit
 from gpucluster.sagemaker.channels import OURS
 from gpucluster.sagemaker.connection import Connection
+from gpucluster.sagemaker.following import jobs
+from gpucluster.sagemaker.following.account import Account
 from gpucluster.sagemaker.prepare import Prepared
 from gpucluster.sagemaker.refused import explained
 from gpucluster.sagemaker.target import Target
@@ -24,6 +27,8 @@ REQUIREMENTS = "requirements.txt"
 """gpucluster_job/sagemaker/packages.py finds it beside `lib`."""
 BATCH = 1000
 """The most keys of one DeleteObjects: botocore's documentation."""
+_UNSURE = re.compile(r"(?!CreateTrainingJob: )|CreateTrainingJob: (ResourceInUse|Internal|ServiceUnavailable)")
+"""Errors after which the job may be there: botocore repeats a call whose answer it lost, and the second is refused."""
 
 
 class Submitted(NamedTuple):
@@ -57,35 +62,67 @@ def submit(connection: Connection, target: Target, job: Prepared, *, force: bool
     else:
         objects = {f"{place}/input/{request.ARCHIVE}": packed(job)}
     objects |= {uri: json.dumps(names).encode() for uri, names in job.planned.manifests.items()}
-    with explained():
-        for found in job.inputs:
-            local_folders.upload(s3, target, found, tell)
-        for uri, content in objects.items():
-            _put(s3, target, uri, content)
+    put = list[str]()
+    try:
+        with explained():
+            for found in job.inputs:
+                local_folders.upload(s3, target, found, tell)
+            for uri, content in objects.items():
+                _put(s3, target, uri, content)
+                put.append(uri)
+    except BaseException:
+        _take_back(s3, put)
+        raise
+    _create(sagemaker, s3, target, job, put, tell)
+    return Submitted(job.name)
+
+
+def _create(sagemaker: Any, s3: Any, target: Target, job: Prepared, put: Sequence[str], tell: Tell) -> None:
+    """A job whose answer was lost runs, and is billed: then its files stay, and there is no error."""
     try:
         with explained():
             sagemaker.create_training_job(**job.request)
-    except AwsError:
-        _take_back(s3, objects)
+    except (AwsError, KeyboardInterrupt) as error:
+        interrupted = isinstance(error, KeyboardInterrupt)
+        is_made = _is_made(sagemaker, target, job.name) if interrupted or _UNSURE.match(str(error)) else False
+        if is_made and not interrupted:
+            return
+        if is_made is False:
+            _take_back(s3, put)
+        else:
+            known = "was" if is_made else "may have been"
+            tell(f"job {job.name} {known} submitted all the same: `gpucluster cancel {job.name}` stops it")
         raise
-    return Submitted(job.name)
+
+
+def _is_made(sagemaker: Any, target: Target, name: str) -> bool | None:
+    """Whether SageMaker has this job. The archive of its name is ours, so in our bucket the job is. None: not known."""
+    try:
+        found = jobs.describe(Account(target, lambda _: sagemaker), name)
+    except UsageError:
+        return False
+    except AwsError:
+        return None
+    return bool(found.answer["OutputDataConfig"]["S3OutputPath"] == target.root)
 
 
 def console(region: str, job: str) -> str:
     """The job's page, as Kubeflow's component for SageMaker links it."""
     domain = "console.amazonaws.cn" if region.startswith("cn-") else "console.aws.amazon.com"
-    return f"https://{region}.{domain}/sagemaker/home?region={region}#/jobs/{job}"
+    host = "console.amazonaws-us-gov.com" if region.startswith("us-gov-") else f"{region}.{domain}"
+    return f"https://{host}/sagemaker/home?region={region}#/jobs/{job}"
 
 
 def _put(s3: Any, target: Target, uri: str, content: bytes) -> None:
+    """S3 refuses it if another job has got the name in the same second: that one needs its own files."""
     place = S3Uri.of(uri)
     key = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": target.kms_key_arn} if target.kms_key_arn else {}
-    s3.put_object(Bucket=place.bucket, Key=place.prefix, Body=content, **key)
+    s3.put_object(Bucket=place.bucket, Key=place.prefix, Body=content, IfNoneMatch="*", **key)
 
 
-def _take_back(s3: Any, objects: dict[str, bytes]) -> None:
+def _take_back(s3: Any, put: Sequence[str]) -> None:
     """There is no job that would read them. The refusal matters more than what is left."""
-    for uri in objects:
+    for uri in put:
         with suppress(Exception):
             s3.delete_object(Bucket=S3Uri.of(uri).bucket, Key=S3Uri.of(uri).prefix)
 

@@ -34,6 +34,13 @@ class FileSystem(Section):
     directory: Directory = "/"
     """What `mount` shows: / of EFS; of Lustre, / and its mount name."""
 
+    @model_validator(mode="after")
+    def _mount_name(self) -> "FileSystem":
+        if self.type == "FSxLustre" and self.directory == "/":  # amazon-sagemaker-examples#2183
+            hint = "such as /abcdefgh; `aws fsx describe-file-systems` shows MountName"
+            raise refuse("FSxLustre needs as directory its mount name, got /", hint)
+        return self
+
 
 class Choice(Section):
     """How SageMaker feeds one of the job's channels, where the default does not do."""
@@ -44,6 +51,12 @@ class Choice(Section):
     """SageMaker wraps each object: of a Pipe, nothing else shows where one ends."""
     per: Literal["global-rank", "local-rank"] | None = None
     """For Pipe: which ranks have a channel of their own. Default: `channels` chooses."""
+
+    @model_validator(mode="after")
+    def _of_pipes(self) -> "Choice":
+        if (self.records or self.per) and self.mode != "Pipe":
+            raise refuse("records and per are for mode: Pipe", "add mode: Pipe, or leave them out")
+        return self
 
 
 class Target(SageMaker):

@@ -19,7 +19,7 @@ class Run(NamedTuple):
     key: str
     """The hash of what decides whether a run is another run (gpucluster/job/sameness.py)."""
     state: str = ""
-    """Where in S3 its state lies: CheckpointConfig.S3Uri."""
+    """Where in S3 its state lies: CheckpointConfig.S3Uri, without the slash at its end."""
 
     @property
     def succeeded(self) -> bool:
@@ -52,7 +52,8 @@ def newest(sagemaker: Any, project: str, name: str) -> Run | None:
 
 def _run(sagemaker: Any, job: str, key: str) -> Run:
     found = sagemaker.describe_training_job(TrainingJobName=job)
-    return Run(job, found["TrainingJobStatus"], key, found.get("CheckpointConfig", {}).get("S3Uri", ""))
+    state = str(found.get("CheckpointConfig", {}).get("S3Uri", "")).rstrip("/")
+    return Run(job, found["TrainingJobStatus"], key, state)
 
 
 def tags_of(sagemaker: Any, arn: str) -> dict[str, str]:

@@ -98,12 +98,20 @@ def differences(on_disk: Sizes, ask: Callable[[], Sizes], longest_s: float, paus
         time.sleep(pause_s)
 
 
+def region(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variable from which boto3 takes it. SageMaker does not set it, and without it boto3 asks S3 in us-east-1, to
+    which subnets with a gateway endpoint have no way, and which does not know the credentials of another partition."""
+    _, _, _, where, *_ = f"{environment.get('TRAINING_JOB_ARN', '')}::::".split(":")
+    found = environment.get("AWS_DEFAULT_REGION") or environment.get("AWS_REGION") or where
+    return {"AWS_DEFAULT_REGION": found} if found else {}
+
+
 def listed(uri: str, environment: Mapping[str, str]) -> dict[str, int]:
     """Raises Unknown."""
     try:
         done = subprocess.run(
             ["python3", "-c", _LIST, uri],
-            env=dict(environment),
+            env={**environment, **region(environment)},
             capture_output=True,
             stdin=subprocess.DEVNULL,
             text=True,

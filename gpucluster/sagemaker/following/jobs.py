@@ -13,8 +13,10 @@ from gpucluster.sagemaker.following import money
 from gpucluster.sagemaker.following.account import Account
 from gpucluster.sagemaker.following.training import OURS, Training, clock
 
-SEARCHED = 300
-"""How many of our newest jobs are searched for those that have not ended."""
+SEARCHED = 1000
+"""How many of the account's newest jobs are searched for ours. An account has two calls of ListTrainingJobs a second,
+and no more on request (aws-solutions/deepracer-on-aws#87); others may have made thousands of jobs."""
+_LIVE = ("InProgress", "Stopping")
 _PAGE = 100
 """The most that ListTrainingJobs answers: botocore's model, MaxResults."""
 _AT_ONCE = 4
@@ -37,24 +39,26 @@ def describe(account: Account, name: str) -> Training:
 
 def newest(account: Account) -> str:
     """Raises UsageError if there is none."""
-    for each in _summaries(account):
-        return str(each["TrainingJobName"])
+    for each in islice(_summaries(account), SEARCHED):
+        if _is_ours(each):
+            return str(each["TrainingJobName"])
     raise UsageError(f"no training job was submitted in {account.target.region}", "`gpucluster submit` submits one")
 
 
 def listed(account: Account, count: int) -> list[Training]:
     """All that have not ended, and the `count` newest that have, in the order of their creation."""
-    live, ended = list[str](), list[str]()
-    for each in islice(_summaries(account), SEARCHED):
-        over = each["TrainingJobStatus"] not in ("InProgress", "Stopping")
-        (ended if over else live).append(each["TrainingJobName"])
-    return _described(account, [*live, *ended[:count]])
+    found = [*islice(_summaries(account), SEARCHED)]
+    if len(found) == SEARCHED:  # older ones may still run
+        found += (each for status in _LIVE for each in _summaries(account, StatusEquals=status))
+    status = {each["TrainingJobName"]: each["TrainingJobStatus"] for each in found if _is_ours(each)}
+    ended = [name for name in status if status[name] not in _LIVE]
+    return _described(account, [*(name for name in status if status[name] in _LIVE), *ended[:count]])
 
 
 def created(account: Account, since_s: float, until_s: float) -> list[Training]:
     """All that were created in this time, in that order."""
     times = {"CreationTimeAfter": since_s, "CreationTimeBefore": until_s}
-    return _described(account, [each["TrainingJobName"] for each in _summaries(account, **times)])
+    return _described(account, [each["TrainingJobName"] for each in _summaries(account, **times) if _is_ours(each)])
 
 
 def _described(account: Account, names: Sequence[str]) -> list[Training]:
@@ -64,13 +68,16 @@ def _described(account: Account, names: Sequence[str]) -> list[Training]:
     return sorted(found, key=lambda each: each.created)
 
 
-def _summaries(account: Account, **times: float) -> Iterator[dict[str, Any]]:
-    """Those that `submit` has made, the newest first."""
+def _summaries(account: Account, **which: float | str) -> Iterator[dict[str, Any]]:
+    """All of the account, the newest first."""
     asked = {"SortBy": "CreationTime", "SortOrder": "Descending", "MaxResults": _PAGE}
-    for page in account.pages("sagemaker", "list_training_jobs", **asked, **times):
-        for each in page["TrainingJobSummaries"]:
-            if OURS.fullmatch(each["TrainingJobName"]):
-                yield each
+    for page in account.pages("sagemaker", "list_training_jobs", **asked, **which):
+        yield from page["TrainingJobSummaries"]
+
+
+def _is_ours(summary: dict[str, Any]) -> bool:
+    """Whether `submit` has made it."""
+    return OURS.fullmatch(summary["TrainingJobName"]) is not None
 
 
 def row(job: Training, region: str, now: float | None = None) -> dict[str, Any]:

@@ -23,7 +23,8 @@ from gpucluster.sagemaker.following.logs import OF_RANK, Choice, Streams
 from gpucluster.sagemaker.following.training import Training
 
 NAMESPACE = "/aws/sagemaker/TrainingJobs"
-_PERIOD_S, _MOST_POINTS = 60, 1000
+_MOST_POINTS = 1000
+_DAY_S = 86_400
 _MOST_QUERIES = 500
 """The queries that one GetMetricData takes: botocore's documentation."""
 # Our name of a sample -> CloudWatch's metric, and its value in our unit. CloudWatch's percentages are sums over CPUs
@@ -74,7 +75,8 @@ def samples(account: Account, job: Training, names: Sequence[str] = ()) -> list[
     if kind is None or begun is None:
         return []
     end = job.finished or time.time()
-    period = _PERIOD_S * max(1, math.ceil((end - begun) / _PERIOD_S / _MOST_POINTS))
+    finest = _finest_s(time.time() - begun)
+    period = finest * max(1, math.ceil((end - begun) / finest / _MOST_POINTS))
     wanted = [name for name in _SAMPLES if (not names or name in names) and (kind.gpus or "gpu" not in name)]
     asked = [_query(job.name, host, name, period) for host in range(1, job.instances + 1) for name in wanted]
     found: list[Series] = []
@@ -83,6 +85,11 @@ def samples(account: Account, job: Training, names: Sequence[str] = ()) -> list[
         times = {"StartTime": begun, "EndTime": end + period, "ScanBy": "TimestampAscending"}
         found += _read(account, kind, {"MetricDataQueries": queries, **times})
     return found
+
+
+def _finest_s(age_s: float) -> int:
+    """CloudWatch has no values of a shorter period so long ago: botocore's documentation of MetricStat.Period."""
+    return 60 if age_s < 15 * _DAY_S else 300 if age_s < 63 * _DAY_S else 3600
 
 
 def _query(job: str, host: int, name: str, period: int) -> dict[str, Any]:

@@ -46,6 +46,24 @@ client = lambda name: Client()
     return {checkpoints.URI: "s3://data/digits/state", "PATH": path, "PYTHONPATH": str(library)}
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"TRAINING_JOB_ARN": "arn:aws-cn:sagemaker:cn-north-1:123456789012:training-job/a"}, "cn-north-1"),
+        ({"AWS_REGION": "eu-west-1", "TRAINING_JOB_ARN": ""}, "eu-west-1"),
+        ({"AWS_DEFAULT_REGION": "eu-west-2", "AWS_REGION": "eu-west-1"}, "eu-west-2"),
+        ({}, None),
+    ],
+)
+def test_s3_is_asked_in_the_region_of_the_job(tmp_path: Path, given: dict[str, str], expected: str | None) -> None:
+    there = environment(tmp_path, HAS_ALL)
+    (tmp_path / "library" / "boto3.py").write_text(
+        "import os\nraise PermissionError(os.environ.get('AWS_DEFAULT_REGION'))\n", encoding="utf-8"
+    )
+    with pytest.raises(checkpoints.Unknown, match=str(expected)):
+        checkpoints.listed(there[checkpoints.URI], {**there, **given})
+
+
 def said(folder: Path, environment: Mapping[str, str]) -> list[str]:
     return list(checkpoints.compared(folder, environment, stopped=True))
 

@@ -68,7 +68,7 @@ def test_the_bucket_has_what_the_container_needs(made, clients, tmp_path):
         names = tar.getnames()
     assert {"gpucluster/lib/gpucluster_job/__main__.py", "gpucluster/code/train.py"} <= set(names)
     found = clients["sagemaker"].describe_training_job(TrainingJobName=job.name)
-    assert found["CheckpointConfig"] == {"S3Uri": f"s3://{BUCKET}/{STATE}"}
+    assert found["CheckpointConfig"] == {"S3Uri": f"s3://{BUCKET}/{STATE}/"}
     assert tasks.newest(clients["sagemaker"], "digits", "train") == (
         job.name,
         "Completed",
@@ -199,7 +199,6 @@ CAPACITY = "Unable to provision requested ML compute capacity. Please retry usin
         ("ValidationException", ROLE, "trust sagemaker.amazonaws.com"),
         ("ValidationException", IMAGE, "an image that exists"),
         ("CapacityError", CAPACITY, "try again later"),
-        ("ResourceInUse", "Training job names must be unique within an AWS account and region", "submit it again"),
         ("AccessDeniedException", PASS, "allowed iam:PassRole"),
     ],
 )
@@ -212,6 +211,83 @@ def test_a_refusal_has_the_words_of_aws_and_what_to_do(made, clients, code, word
     assert caught.value.message == f"CreateTrainingJob: {code}: {words}"
     assert hint in caught.value.hint
     assert keys(clients) == []
+
+
+TAKEN = ("ResourceInUse", "Training job names must be unique within an AWS account and region")
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_job_whose_answer_was_lost_is_submitted(made, clients, ours):
+    """botocore makes the call again, and SageMaker says that the name is taken: by the first call, or by a job that
+    somebody else has submitted to another bucket."""
+    job = made(JOB)
+    there = f"s3://{BUCKET if ours else 'theirs'}/gpucluster"
+    with Stubber(clients["sagemaker"]) as stub:
+        stub.add_response("list_training_jobs", {"TrainingJobSummaries": []})
+        stub.add_client_error("create_training_job", *TAKEN)
+        stub.add_response(
+            "describe_training_job", description(job.name) | {"OutputDataConfig": {"S3OutputPath": there}}
+        )
+        if ours:
+            assert submitted(clients, job) == (job.name, False)
+        else:
+            with pytest.raises(AwsError) as caught:
+                submitted(clients, job)
+            assert "submit it again" in caught.value.hint
+    assert keys(clients) == ([f"gpucluster/{job.name}/input/gpucluster.tar.gz"] if ours else [])
+
+
+def test_the_files_of_a_job_with_the_same_name_stay(made, clients, tmp_path):
+    """Two people may submit a job of the same name in one second."""
+    first = made(JOB)
+    submitted(clients, first)
+    key = f"gpucluster/{first.name}/input/gpucluster.tar.gz"
+    before = clients["s3"].get_object(Bucket=BUCKET, Key=key)["Body"].read()
+    (tmp_path / "more.py").write_text("print()\n")
+    with pytest.raises(AwsError, match="PreconditionFailed") as caught:
+        submitted(clients, made(JOB), force=True)
+    assert "submit it again" in caught.value.hint
+    assert clients["s3"].get_object(Bucket=BUCKET, Key=key)["Body"].read() == before
+
+
+@pytest.mark.parametrize(
+    ("describe", "said", "left"),
+    [
+        ("made", "was submitted all the same", 1),
+        ("Requested resource not found.", "", 0),
+        ("Rate exceeded", "may have been submitted all the same", 1),
+    ],
+)
+def test_an_interrupt_while_aws_is_asked(made, clients, monkeypatch, describe, said, left):
+    job, told, create = made(JOB), [], clients["sagemaker"].create_training_job
+
+    def interrupted(**asked):
+        if describe == "made":
+            create(**asked)
+        else:
+            stub.add_client_error("describe_training_job", "ValidationException", describe)
+            stub.activate()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(clients["sagemaker"], "create_training_job", interrupted)
+    stub = Stubber(clients["sagemaker"])
+    with pytest.raises(KeyboardInterrupt):
+        submitted(clients, job, told)
+    stub.deactivate()
+    words = [f"job {job.name} {said}: `gpucluster cancel {job.name}` stops it"] if said else []
+    assert (told, len(keys(clients))) == (words, left)
+
+
+@pytest.mark.parametrize(
+    ("region", "host"),
+    [
+        ("eu-west-1", "eu-west-1.console.aws.amazon.com"),
+        ("cn-north-1", "cn-north-1.console.amazonaws.cn"),
+        ("us-gov-west-1", "console.amazonaws-us-gov.com"),
+    ],
+)
+def test_each_partition_has_its_console(region, host):
+    assert submission.console(region, "a-1") == f"https://{host}/sagemaker/home?region={region}#/jobs/a-1"
 
 
 PREPARED = Run("prepare-20261129-092400", "Completed", "key", "s3://bucket-of-mine/gpucluster/tasks/digits/prepare")

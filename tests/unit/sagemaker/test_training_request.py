@@ -45,7 +45,7 @@ def test_a_small_job(made):
     (ours,) = request["InputDataConfig"]
     assert ours["DataSource"]["S3DataSource"]["S3Uri"] == "s3://bucket-of-mine/gpucluster/train-20261129-102400/input/"
     state = "s3://bucket-of-mine/gpucluster/tasks/digits/train"
-    assert request["CheckpointConfig"] == {"S3Uri": state}
+    assert request["CheckpointConfig"] == {"S3Uri": f"{state}/"}  # without the slash, also the state of train2
     assert request["Environment"] == {"GPUCLUSTER_CHECKPOINTS_S3": state}
     tags = {each["Key"]: each["Value"] for each in request["Tags"]}
     assert (tags["gpucluster:project"], tags["gpucluster:name"]) == ("digits", "train")
@@ -63,7 +63,7 @@ def test_a_job_with_every_section(made):
     request = made(job, NETWORK + KEY + spot + fsx, {"s3://data/train": ["a", "b", "c"]}).request
     assert judged(request) == []
     assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 7200, "MaxWaitTimeInSeconds": 86400}
-    assert request["CheckpointConfig"] == {"S3Uri": "s3://other/state/digits/train"}
+    assert request["CheckpointConfig"] == {"S3Uri": "s3://other/state/digits/train/"}
     assert request["OutputDataConfig"]["KmsKeyId"] == KEY.split(": ")[1].strip()
     assert "VolumeKmsKeyId" not in request["ResourceConfig"]  # p4d has local disks
     assert request["AlgorithmSpecification"]["MetricDefinitions"] == [
@@ -81,6 +81,11 @@ def test_a_type_without_local_disks_has_an_encrypted_volume(made):
     assert machines["InstanceType"] == "ml.m5.4xlarge"
     assert machines["VolumeSizeInGB"] == 30
     assert machines["VolumeKmsKeyId"].startswith("arn:aws:kms")
+
+
+def test_a_volume_is_no_larger_than_local_disks(made):
+    machines = made(JOB, "instance_type: ml.g5.xlarge\nvolume_gb: 500\n").request["ResourceConfig"]
+    assert machines["VolumeSizeInGB"] == 250
 
 
 @pytest.mark.parametrize(
@@ -103,6 +108,8 @@ def test_a_type_without_local_disks_has_an_encrypted_volume(made):
         ("env: {A: " + "x" * 513 + "}", "", "env", "Environment.A of CreateTrainingJob must be at most 512"),
         ("metrics: {a: '(" + "x" * 500 + ")'}", "", "metrics", "must be at most 500 characters, got 502"),
         ("command: [python, " + "x" * 257 + "]", "", "command", "must be at most 256 characters, got 257"),
+        ("command: [python, train.py, --prefix, '']", "", "command", "SageMaker passes no empty arguments"),
+        ('command: [bash, -c, "a\\nb"]', "", "command", "SageMaker passes no arguments with line breaks"),
         ("nodes: 2", "instance_type: g4dn.metal\n", "nodes", "SageMaker has no ml.g4dn.metal"),
     ],
 )
@@ -132,6 +139,12 @@ def test_all_problems_at_once(made):
         ("image: pytorch/pytorch:latest\n", "image", "must be an image in ECR"),
         ("regoin: us-east-1\n", "regoin", "unknown key"),
         ("channels: {train: {mod: Pipe}}\n", "channels.train.mod", "unknown key"),
+        ("channels: {train: {records: RecordIO}}\n", "channels.train", "records and per are for mode: Pipe"),
+        (
+            NETWORK + "file_systems: [{mount: /fsx, id: fs-0123456789abcdef0, type: FSxLustre}]\n",
+            "file_systems[0]",
+            "FSxLustre needs as directory its mount name",
+        ),
     ],
 )
 def test_sagemaker_yaml_says_what_is_wrong(made, more, key, said):

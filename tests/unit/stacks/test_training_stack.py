@@ -44,6 +44,17 @@ def test_the_role_writes_below_one_folder_alone(template: dict[str, Any]) -> Non
     assert "ec2:" not in json.dumps(statements), "only with -c vpc=yes"
 
 
+def test_the_role_may_make_the_group_of_the_logs(template: dict[str, Any]) -> None:
+    """In policies their ARNs end with :* ("CloudWatch Logs resources and operations" in CloudWatch's manual)."""
+    (policy,) = [each["Properties"] for each in template["Resources"].values() if each["Type"] == "AWS::IAM::Policy"]
+    logs = [each for each in policy["PolicyDocument"]["Statement"] if "logs:" in json.dumps(each["Action"])]
+    assert {action for each in logs for action in each["Action"]} == {
+        f"logs:{action}" for action in ("CreateLogGroup", "CreateLogStream", "DescribeLogStreams", "PutLogEvents")
+    }
+    for each in logs:
+        assert each["Resource"]["Fn::Join"][1][-1].endswith(":log-group:/aws/sagemaker/TrainingJobs:*")
+
+
 def test_an_address_that_is_none(tmp_path: Path) -> None:
     done = synthesized(tmp_path, training="us-west-2", reads="data/imagenet")
     assert done.returncode == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from played import Refusal
@@ -54,7 +54,17 @@ def test_values_and_load(call, job, account):
     (asked,) = [params for name, params in account.calls if name == "GetMetricData"]
     stat = asked["MetricDataQueries"][0]["MetricStat"]
     assert stat["Metric"]["Dimensions"] == [{"Name": "Host", "Value": f"{NAME}/algo-1"}]
-    assert stat["Period"] == 60
+    assert stat["Period"] == 3600, "CloudWatch keeps no minutes of a job of 2022"
+
+
+@pytest.mark.parametrize(("days", "period"), [(1, 60), (16, 300), (64, 3600)])
+def test_cloudwatch_is_asked_for_periods_that_it_keeps(call, job, account, has, record, days, period):
+    begun = datetime.now(UTC) - timedelta(days=days)
+    times = {"TrainingStartTime": begun, "TrainingEndTime": begun + timedelta(hours=1)}
+    has(record("completed", **times))
+    assert call("metrics", NAME, "--json")[0] == 0
+    (asked,) = [params for name, params in account.calls if name == "GetMetricData"]
+    assert {each["MetricStat"]["Period"] for each in asked["MetricDataQueries"]} == {period}
 
 
 def test_one_metric(call, job):

@@ -81,6 +81,27 @@ def test_one_list_for_all_jobs_and_no_others(account, has, record):
     assert [name for name, _ in account.calls].count("ListTrainingJobs") == 1
 
 
+def test_an_account_with_thousands_of_other_jobs(account, has, record):
+    """ListTrainingJobs is not asked for all of them, and our jobs that run are found all the same."""
+    has(record("starting"))
+    ours, asked = account.answers["ListTrainingJobs"], []
+
+    def listed(params):
+        asked.append(params)
+        if "StatusEquals" in params:
+            return ours(params) if params["StatusEquals"] == "InProgress" else {"TrainingJobSummaries": []}
+        names = [f"tuning-{len(asked)}-{index}-abcd" for index in range(100)]
+        page = [{**summary, "TrainingJobName": name} for name in names for summary in ours({})["TrainingJobSummaries"]]
+        return {"TrainingJobSummaries": page, "NextToken": f"{len(asked)}"}
+
+    account.answers["ListTrainingJobs"] = listed
+    assert [each.name for each in jobs.listed(account, 1)] == ["digits-20230405-152957"]
+    assert len(asked) == 12
+    with pytest.raises(UsageError, match="no training job was submitted"):
+        jobs.newest(account)
+    assert len(asked) == 22
+
+
 def test_an_unknown_name(account, has):
     has()
     with pytest.raises(UsageError, match="SageMaker has no training job digits-1 in us-east-1"):

@@ -78,7 +78,7 @@ def test_each_element_is_a_training_job(sweep):
     arguments = [each["AlgorithmSpecification"]["ContainerArguments"] for each in played.asked]
     assert [each[-1] for each in arguments] == ["--lr=0.1", "--lr=0.01", "--lr=1e-3"]
     assert [each["Environment"]["GPUCLUSTER_SWEEP_LR"] for each in played.asked] == ["0.1", "0.01", "1e-3"]
-    states = [each["CheckpointConfig"]["S3Uri"].rpartition("/")[2] for each in played.asked]
+    states = [each["CheckpointConfig"]["S3Uri"].split("/")[-2] for each in played.asked]
     assert states == ["lr-0", "lr-1", "lr-2"]
 
 
