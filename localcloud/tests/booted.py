@@ -28,6 +28,7 @@ IMAGE = "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs
 class BootedCloud:
     name: str
     port: int
+    options: tuple[str, ...] = ()
     started: dict[str, Any] = field(default_factory=dict)
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -35,7 +36,7 @@ class BootedCloud:
         return subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
 
     def up(self) -> subprocess.CompletedProcess[str]:
-        done = self.command("up", "--detach", "--port", str(self.port))
+        done = self.command("up", "--detach", "--port", str(self.port), *self.options)
         assert done.returncode == 0, done.stderr
         self.started = json.loads(done.stdout)
         return done
@@ -74,9 +75,9 @@ class BootedCloud:
 
 
 @contextmanager
-def booted(name: str, port: int) -> Iterator[BootedCloud]:
-    """`port`: the first of ten thousand, of which each process takes another."""
-    cloud = BootedCloud(f"{name}-{os.getpid()}", port + os.getpid() % 10000)
+def booted(name: str, port: int, *options: str) -> Iterator[BootedCloud]:
+    """`port`: the first of ten thousand, of which each process takes another. `options`: of `localcloud up`."""
+    cloud = BootedCloud(f"{name}-{os.getpid()}", port + os.getpid() % 10000, options)
     cloud.up()
     yield cloud
     assert cloud.command("down").returncode == 0
