@@ -1,6 +1,6 @@
 """Files of ParallelCluster, converted and deployed in an account that has what they name. Nothing boots.
 
-The others are deployed in tests/nightly/moved_in/test_moved_in_all.py; tests/unit/parallelcluster synthesizes all of them.
+tests/nightly/moved_in/test_moved_in_all.py deploys the others; tests/unit/parallelcluster synthesizes all of them.
 """
 
 from __future__ import annotations

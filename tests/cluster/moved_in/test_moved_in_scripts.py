@@ -20,6 +20,7 @@ test ! -e /home/break-scripts || { echo "no licence for ${GPUCLUSTER_PARTITION:-
 printf '%s|' "$GPUCLUSTER_CLUSTER" "$GPUCLUSTER_NODE_TYPE" "$GPUCLUSTER_PARTITION" "$@" >/var/tmp/from-here
 """
 BUCKET = "moved-in"
+ONE = ("--nodes", "1", "--ntasks-per-node", "1", "--launcher", "srun", "--preflight", "off")
 CLUSTER = """
 tags: {{team: vision, cost center: "4711"}}
 network: {{vpc_id: {vpc}, subnet_id: {subnet}}}
@@ -69,7 +70,7 @@ class MovedIn:
 
     def on(self, command: str) -> str:
         """What a job prints on a new node of train."""
-        job = self.bed.submit("--nodes", "1", "--launcher", "srun", "--follow", "--", "bash", "-ec", command)
+        job = self.bed.submit(*ONE, "--follow", "--", "bash", "-ec", command)
         assert job.exit_code == 0, job.told + "\n".join(job.log)
         return "\n".join(line.partition("] ")[2] for line in job.log)
 

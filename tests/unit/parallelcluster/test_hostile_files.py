@@ -14,8 +14,6 @@ ACTIONS = {
     "OnNodeUpdated": {"Script": "s3://bucket/updated.sh", "Args": ["--again"]},
 }
 CACHE = {"MountDir": "/cache", "StorageType": "FileCache", "FileCacheSettings": {"FileCacheId": "fc-0123456789abcdef0"}}
-POINT = {"FileSystemId": "fs-0123456789abcdef0", "AccessPointId": "fsap-0123456789abcdef0"}
-EFS = {"MountDir": "/efs", "Name": "a", "StorageType": "Efs", "EfsSettings": POINT}
 
 
 def test_storage_that_cannot_be_mounted_is_said_even_if_there_is_no_other() -> None:
@@ -30,13 +28,6 @@ def test_a_key_without_counterpart_is_said_beside_keys_that_are_refused() -> Non
     assert "HeadNode.CustomActions.OnNodeUpdated.Script" in text
     assert "(s3://bucket/updated.sh)" in text
     assert "# - {source: http://example.com/a.sh" in text
-
-
-def test_the_whole_of_a_file_system_is_not_mounted_instead_of_an_access_point() -> None:
-    made = converted(small(SharedStorage=[EFS]))
-    assert [each.mount for each in loads(made.text).storage] == ["/home"]
-    assert "fsap-0123456789abcdef0" in made.text
-    assert "/efs is a comment: nodes cannot mount an access point of EFS" in made.look
 
 
 def test_a_setting_of_several_words_stays_one_line() -> None:
