@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from moto.ec2.models import ec2_backends
@@ -65,6 +66,31 @@ def find(contents: Contents, client: InstanceSpec, address: str, *, tls: bool) -
         contents.make(system.file_system_id, lustre=server.lustre)
     name = system.lustre_configuration["MountName"] if server.lustre else ""
     return FileServer("lustre" if server.lustre else "nfs", root, name, system.file_system_id)
+
+
+def exists(system_id: str) -> bool:
+    return _system(system_id) is not None
+
+
+def folder(contents: Contents, system_id: str, directory: str) -> Path:
+    """A directory of a file system, for a service that mounts it. That of Lustre begins with the mount name. Raises
+    FileNotFoundError."""
+    system = _system(system_id)
+    if system is None:
+        raise FileNotFoundError(system_id)
+    root, inside = contents.root(system_id), directory.strip("/")
+    if not root.exists():
+        contents.make(system_id, lustre=isinstance(system, LustreFileSystem))
+    if isinstance(system, LustreFileSystem):
+        inside = inside.removeprefix(str((system.lustre_configuration or {}).get("MountName"))).strip("/")
+    found = (root / inside).resolve()
+    if not found.is_relative_to(root.resolve()) or not found.is_dir():
+        raise FileNotFoundError(f"{system_id}:{directory}")
+    return found
+
+
+def _system(system_id: str) -> Any:
+    return next((server.system for server in _servers() if server.system.file_system_id == system_id), None)
 
 
 def _servers() -> Iterator[_Server]:

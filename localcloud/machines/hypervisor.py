@@ -253,9 +253,9 @@ class NspawnHypervisor:
         machine = self._machines.get(instance_id)
         return machine.process.poll() if machine and machine.process else None
 
-    def signal(self, instance_id: str, number: int) -> None:
-        if machine := self._machines.get(instance_id):
-            machine.signal(number)
+    def signal(self, instance_id: str, number: int) -> bool:
+        machine = self._machines.get(instance_id)
+        return machine is not None and machine.signal(number)
 
     def refit(self, instance_id: str, hardware: Hardware) -> None:
         machine = self._machines.get(instance_id)

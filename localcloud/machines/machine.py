@@ -124,12 +124,13 @@ class Machine:
         if leader and started is not None and not self.fault.never_boots:
             processes.send(leader, started, REBOOT_SIGNAL)
 
-    def signal(self, number: int) -> None:
-        """To a container's program."""
+    def signal(self, number: int) -> bool:
+        """To a container's program; False if there is none."""
         program = nspawn.program(self.leader())
         started = processes.start_time(program) if program else None
         if program and started is not None:
             processes.send(program, started, number)
+        return started is not None
 
     def written(self, start: int) -> bytes:
         try:

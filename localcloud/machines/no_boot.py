@@ -74,8 +74,8 @@ class NoBoot:
     def exit_code(self, instance_id: str) -> int | None:
         return 0 if self.state(instance_id) == "terminated" else None
 
-    def signal(self, instance_id: str, number: int) -> None:
-        """No program runs."""
+    def signal(self, instance_id: str, number: int) -> bool:
+        return False  # no program runs
 
     def refit(self, instance_id: str, hardware: Hardware) -> None:
         """No guest would see it."""

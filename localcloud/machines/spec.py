@@ -205,8 +205,8 @@ class Hypervisor(Protocol):
         """How a container's program ended, as in a shell: 143 after SIGTERM. None: it runs, or it never started."""
         ...
 
-    def signal(self, instance_id: str, number: int) -> None:
-        """Sends a signal to a container's program. Ignores one that has ended."""
+    def signal(self, instance_id: str, number: int) -> bool:
+        """Sends a signal to a container's program; False if it does not run, or not yet."""
         ...
 
     def refit(self, instance_id: str, hardware: Hardware) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from localcloud.filesystems import servers
 from localcloud.machines.spec import BootFault, Container
 from localcloud.training import data, hosts, layout, store
 from localcloud.training.data import Channel
@@ -22,6 +23,7 @@ STOP_GRACE_S = 120.0  # botocore's documentation of StopTrainingJob
 _PEERS_GRACE_S = 10.0
 """How long the other hosts may run on after one has failed. Assumed."""
 _EVERY_S, _COPY_EVERY_S = 0.25, 2.0
+_STOPPING = ("runtime", "stop", "wait")
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Host:
     lines: Lines = field(default_factory=Lines)
     read: int = 0  # bytes of its output
     code: int | None = None
+    told: bool = False  # it has got SIGTERM
 
 
 class Attempt:
@@ -61,6 +64,7 @@ class Attempt:
         self._pipes: list[Pipe] = []
         self._copies: list[store.Copies] = []
         self._trouble = ""
+        self._mounts: dict[str, Path] = {}
         self._since = time.time()
         self.hosts = [
             Host(name, layout.Place(folder / name / "ml", folder / name / "others"), Stream(logged, job, name))
@@ -70,6 +74,7 @@ class Attempt:
     def run(self) -> Outcome:
         """Raises Unreadable."""
         job, channels = self._job, data.channels(self._job.request)
+        self._mounts = dict(self._mounted(channels))
         for words in ("Launching requested ML instances", "Preparing the instances for training"):
             job.move("Starting", words)
         job.move("Downloading", "Downloading input data")
@@ -91,6 +96,9 @@ class Attempt:
 
     def _fill(self, host: Host, number: int, channels: list[Channel]) -> None:
         for channel in channels:
+            if channel.system:
+                host.place.data(channel.name).mkdir(parents=True)  # where it is mounted
+                continue
             objects, count = self._kept.objects(channel), len(self.hosts)
             if channel.mode == "Pipe":
                 epoch = partial(self._epoch, channel, objects, number)
@@ -99,6 +107,19 @@ class Attempt:
                 folder = host.place.data(channel.name)
                 folder.mkdir(parents=True)
                 self._kept.download(data.share(objects, channel, number, count), folder)
+
+    def _mounted(self, channels: list[Channel]) -> Iterator[tuple[str, Path]]:
+        """Without machines nothing is mounted."""
+        contents = self._site.contents
+        for channel in channels if contents else ():
+            if contents and channel.system:
+                where = channel.system["FileSystemId"], channel.system["DirectoryPath"]
+                try:
+                    with self._site.runtime.locks.whole:
+                        found = servers.folder(contents, *where)
+                except FileNotFoundError:
+                    raise data.Unreadable(f"Unable to mount directory {where[1]} of file system {where[0]}") from None
+                yield layout.channel_path(channel), found
 
     def _epoch(self, channel: Channel, objects: list[data.Object], number: int, epoch: int) -> Iterator[bytes]:
         for found in data.share(objects, channel, number, len(self.hosts), epoch):
@@ -120,11 +141,12 @@ class Attempt:
         self._copies.append(store.Copies(self._kept, [host.place.of(path) for host in self.hosts], uri))
 
     def _start(self, host: Host) -> None:
-        request = self._job.request
+        request, channels = self._job.request, data.channels(self._job.request)
         container = Container(
             command=layout.command(request),
             environment=layout.environment(self._job, self._path),
-            folders=layout.folders(host.place, request),
+            folders={**layout.folders(host.place, request, channels), **self._mounts},
+            read_only=frozenset(layout.read_only(channels)),
             host_name=hosts.host_name(self._job, host.name),
         )
         spec = self._network.spec(self._job, host.name, container)
@@ -141,6 +163,9 @@ class Attempt:
                 copied_at = time.monotonic()
             if not outcome.why and (outcome := self._cause()).why:
                 asked_at = time.monotonic()
+                if outcome.why in _STOPPING:
+                    self._job.move("Stopping", "Stopping the training job")
+            if outcome.why:
                 self._signal()
             grace_s = _PEERS_GRACE_S if outcome.why == "failed" else STOP_GRACE_S
             if outcome.why and time.monotonic() - asked_at > grace_s:
@@ -185,8 +210,9 @@ class Attempt:
         return f"AlgorithmError: {words or f'Exit Code: {host.code}'}"
 
     def _signal(self) -> None:
+        """Once to each; a host that has just started gets it when its program runs."""
         for host in self.hosts:
-            self._machines.signal(host.instance_id, signal.SIGTERM)
+            host.told = host.told or self._machines.signal(host.instance_id, signal.SIGTERM)
 
     def _kill(self) -> None:
         for host in self.hosts:

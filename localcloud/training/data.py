@@ -6,7 +6,7 @@ import json
 import random
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 _RECORDIO_MAGIC = 0xCED7230A  # dmlc-core's recordio.h, kMagic
@@ -37,6 +37,11 @@ class Channel:
     gzip: bool = False
     record_io: bool = False
     seed: int | None = None
+    system: Mapping[str, str] = field(default_factory=dict)  # or the request's FileSystemDataSource
+
+    @property
+    def mounted_read_only(self) -> bool:
+        return bool(self.system) and self.system.get("FileSystemAccessMode") != "rw"
 
     @property
     def sharded(self) -> bool:
@@ -58,6 +63,7 @@ def channels(request: Mapping[str, Any]) -> list[Channel]:
             gzip=given.get("CompressionType") == "Gzip",
             record_io=given.get("RecordWrapperType") == "RecordIO",
             seed=(given.get("ShuffleConfig") or {}).get("Seed"),
+            system=given["DataSource"].get("FileSystemDataSource") or {},
         )
         for given in request.get("InputDataConfig") or ()
     ]

@@ -41,7 +41,7 @@ class Place:
 
 
 def local_path(request: Mapping[str, Any], member: str, usual: str) -> str:
-    """The folder that CheckpointConfig or TensorBoardOutputConfig names; "" if the request has none."""
+    """LocalPath of CheckpointConfig or TensorBoardOutputConfig; "" if the request has none."""
     given = request.get(member)
     return str(PurePosixPath(given.get("LocalPath") or usual)) if given else ""
 
@@ -107,7 +107,16 @@ def command(request: Mapping[str, Any]) -> tuple[str, ...]:
     return (*(entry or ("train",)), *arguments)
 
 
-def folders(place: Place, request: Mapping[str, Any]) -> dict[str, Path]:
+def folders(place: Place, request: Mapping[str, Any], channels: Sequence[Channel]) -> dict[str, Path]:
     """Path in the container -> folder of this machine."""
     outside = [path for path in own_folders(request) if not path.startswith(f"{ML}/")]
-    return {ML: place.ml} | {path: place.of(path) for path in outside}
+    return {path: place.of(path) for path in (ML, *outside, *read_only(channels))}
+
+
+def read_only(channels: Sequence[Channel]) -> list[str]:
+    """FastFile is a read-only mount: https://docs.aws.amazon.com/sagemaker/latest/dg/model-access-training-data.html"""
+    return [channel_path(channel) for channel in channels if channel.mode == "FastFile" or channel.mounted_read_only]
+
+
+def channel_path(channel: Channel) -> str:
+    return f"{ML}/input/data/{channel.name}"

@@ -31,7 +31,7 @@ class Lines:
 
 
 class Stream:
-    """The log stream of one host. A role that may not write logs leaves the job without them, as on AWS."""
+    """A host's log. A role that may not write logs leaves the job without them, as on AWS."""
 
     def __init__(self, client: Any, job: Job, host: str) -> None:
         self._client, self._open = client, False

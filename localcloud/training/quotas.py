@@ -24,7 +24,7 @@ def name(instance_type: str, *, spot: bool) -> str:
 
 
 def names() -> list[str]:
-    """The quotas of all instance types in the request's model."""
+    """Those of all instance types in the request's model."""
     types = get_service_model("sagemaker").shape_for("TrainingInstanceType").metadata["enum"]
     return [name(each, spot=spot) for each in types for spot in (False, True)]
 

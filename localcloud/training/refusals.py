@@ -12,6 +12,7 @@ from moto.iam.models import Role
 from moto.s3.models import s3_backends
 
 from localcloud.clients import ACCOUNT_ID
+from localcloud.filesystems import servers
 from localcloud.identity import authorization, permissions, roles
 from localcloud.training import data, quotas
 from localcloud.training.jobs import Job
@@ -47,13 +48,26 @@ def _shape(job: Job) -> None:
     for channel in data.channels(request):
         if channel.source.get("S3DataType") == "AugmentedManifestFile":
             raise NotImplementedError(f"channel {channel.name} with S3DataType AugmentedManifestFile")
-        if not channel.source:
-            raise NotImplementedError(f"channel {channel.name} without S3DataSource")
+        if not channel.source and not channel.system:
+            raise _invalid(f"You must specify a data source for channel {channel.name}.")  # assumed
+        if channel.system:
+            _file_system(request, channel)
         if channel.mode == "FastFile" and channel.source.get("S3DataType") != "S3Prefix":
             raise _invalid(f"FastFile mode supports only S3DataType S3Prefix, in channel {channel.name}.")  # assumed
     names = [channel.name for channel in data.channels(request)]
     if len(set(names)) < len(names):
         raise _invalid("Channel names must be unique.")  # assumed
+
+
+def _file_system(request: dict[str, Any], channel: data.Channel) -> None:
+    """botocore's documentation of FileSystemDataSource and InputMode; the words are assumed."""
+    system_id = channel.system["FileSystemId"]
+    if channel.mode != "File":
+        raise _invalid(f"A file system as data source supports only File mode, in channel {channel.name}.")
+    if not request.get("VpcConfig"):
+        raise _invalid("VpcConfig is required to use a file system as data source.")
+    if not servers.exists(system_id):
+        raise _invalid(f"File system {system_id} of channel {channel.name} does not exist, or has no mount target.")
 
 
 def _times(request: dict[str, Any]) -> None:
@@ -124,6 +138,8 @@ def _image(job: Job) -> None:
 def _inputs(job: Job, role: Role) -> None:
     """amazon-sagemaker-examples#2267."""
     for channel in data.channels(job.request):
+        if channel.system:
+            continue
         bucket, prefix = data.split(channel.uri)
         held = s3_backends[ACCOUNT_ID]["aws"].buckets.get(bucket)
         keys = held.keys if held is not None and held.region_name == job.region else ()

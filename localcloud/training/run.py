@@ -76,8 +76,6 @@ class Run:
             attempt.upload(model=False)
             job.finish("Failed", "Failed", "Training job failed", outcome.reason)
         else:
-            if outcome.why:
-                job.move("Stopping", "Stopping the training job")
             job.move("Uploading", "Uploading generated training model")
             attempt.upload(model=True)
             if outcome.why:

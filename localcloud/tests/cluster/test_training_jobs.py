@@ -28,9 +28,11 @@ test "$(getent hosts $(hostname) | cut -d' ' -f1)" = "$(hostname -I | tr -d ' ')
 export AWS_DEFAULT_REGION=$AWS_REGION
 python3 -c "import boto3; print(boto3.client('sts').get_caller_identity()['Arn'])"
 python3 -c "import boto3; boto3.client('ec2').describe_vpcs()" 2>&1 | tail -1
+touch /opt/ml/input/data/train/new 2>/dev/null || echo read-only
 ls /opt/ml/input/data/train | tr '\\n' ' '; echo
 host=$(python3 -c "import json; print(json.load(open('/opt/ml/input/config/resourceconfig.json'))['current_host'])")
 echo "loss=$TRIES" >&2
+echo $host >/opt/ml/input/data/shared/$host
 echo $host >/opt/ml/model/$host; echo $host >/opt/ml/output/data/$host
 echo $host >/opt/ml/output/tensorboard/$host
 exit 0""",
@@ -79,6 +81,7 @@ class Jobs:
 
         entry = ["/bin/sh", "/opt/ml/input/data/code/run.sh"]
         channels = [channel("code", f"{name}/code"), channel("train", "in", **more.pop("train", {}))]
+        channels += more.pop("also", ())
         request = {
             "TrainingJobName": name,
             "RoleArn": ROLE,
@@ -92,6 +95,20 @@ class Jobs:
             "StoppingCondition": {"MaxRuntimeInSeconds": 600},
         }  # fmt: skip
         self.sagemaker.create_training_job(**request | more)
+
+    def file_system(self) -> dict[str, Any]:
+        """What a request needs to mount one."""
+        efs, ec2 = self.cloud.client("efs"), self.cloud.client("ec2")
+        self.system = efs.create_file_system(CreationToken="shared")["FileSystemId"]
+        subnet = ec2.describe_subnets()["Subnets"][0]
+        efs.create_mount_target(FileSystemId=self.system, SubnetId=subnet["SubnetId"])
+        source = {"FileSystemId": self.system, "FileSystemType": "EFS", "DirectoryPath": "/",
+                  "FileSystemAccessMode": "rw"}  # fmt: skip
+        groups = ec2.describe_security_groups(Filters=[{"Name": "vpc-id", "Values": [subnet["VpcId"]]}])
+        vpc = {"Subnets": [subnet["SubnetId"]], "SecurityGroupIds": [groups["SecurityGroups"][0]["GroupId"]]}
+        return {
+            "also": [{"ChannelName": "shared", "DataSource": {"FileSystemDataSource": source}}], "VpcConfig": vpc,
+        }  # fmt: skip
 
     def described(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = self.sagemaker.describe_training_job(TrainingJobName=name)
@@ -129,9 +146,10 @@ class Jobs:
 def jobs() -> Iterator[Jobs]:
     with booted("training", 30000) as cloud:
         jobs = Jobs(cloud)
-        sharded = {"source": {"S3DataDistributionType": "ShardedByS3Key"}}
+        sharded = {"source": {"S3DataDistributionType": "ShardedByS3Key"}, "InputMode": "FastFile"}
         tensorboard = {"TensorBoardOutputConfig": {"S3OutputPath": "s3://jobs/boards"}}
-        jobs.start("plain", train=sharded, Environment={"TRIES": "0.25"}, **tensorboard)
+        shared = jobs.file_system()
+        jobs.start("plain", train=sharded, Environment={"TRIES": "0.25"}, **tensorboard, **shared)
         jobs.start("failing")
         jobs.start("crashing")
         jobs.start("stopped", OutputDataConfig={"S3OutputPath": "s3://jobs/out", "CompressionType": "NONE"})
@@ -155,7 +173,7 @@ def test_two_hosts_meet_read_their_shards_and_leave_their_files(jobs: Jobs) -> N
     assert set(said) == {"algo-1", "algo-2"}
     for lines in said.values():
         assert {
-            "tries: 1", "10.0.0.10       algo-1", "10.0.0.11       algo-2", "own-name-resolves",
+            "tries: 1", "read-only", "10.0.0.10       algo-1", "10.0.0.11       algo-2", "own-name-resolves",
             f"arn:aws:sts::{ACCOUNT}:assumed-role/trainer/SageMaker", "loss=0.25",
         } <= set(lines), lines  # fmt: skip
         assert any("UnauthorizedOperation" in line for line in lines), lines
@@ -164,6 +182,8 @@ def test_two_hosts_meet_read_their_shards_and_leave_their_files(jobs: Jobs) -> N
     assert (metric["MetricName"], metric["Value"]) == ("loss", 0.25)
     both = {"algo-1": "algo-1\n", "algo-2": "algo-2\n"}
     assert jobs.archive("out/plain/output/model.tar.gz") == both
+    files = jobs.cloud.state_dir / "filesystems" / jobs.system / "files"
+    assert {path.name: path.read_text() for path in files.iterdir()} == both
     assert jobs.archive("out/plain/output/output.tar.gz") == both
     assert jobs.keys("boards/") == [f"boards/plain/tensorboard-output/{host}" for host in both]
     assert ended["ModelArtifacts"]["S3ModelArtifacts"] == "s3://jobs/out/plain/output/model.tar.gz"

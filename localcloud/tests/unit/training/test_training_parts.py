@@ -198,7 +198,9 @@ def test_the_platforms_variables_win_over_the_jobs() -> None:
 def test_folders_outside_of_opt_ml_are_mounted_too(tmp_path: Path) -> None:
     place = layout.Place(tmp_path / "ml", tmp_path / "others")
     given = request(CheckpointConfig={"S3Uri": "s3://b/c", "LocalPath": "/state/x"}, TensorBoardOutputConfig={})
-    assert set(layout.folders(place, given)) == {"/opt/ml", "/state/x"}
+    assert set(layout.folders(place, given, [channel("FastFile"), Channel("eval", "File", {})])) == {
+        "/opt/ml", "/state/x", "/opt/ml/input/data/train",
+    }  # fmt: skip
     assert place.of("/opt/ml/checkpoints") == tmp_path / "ml/checkpoints"
 
 

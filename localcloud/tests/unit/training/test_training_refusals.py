@@ -77,6 +77,13 @@ def twice(given: Request) -> None:
     given["InputDataConfig"] *= 2
 
 
+FILES = {
+    "FileSystemDataSource": {
+        "FileSystemId": "fs-0123456789abcdef0", "FileSystemType": "EFS", "DirectoryPath": "/",
+        "FileSystemAccessMode": "ro",
+    }
+}  # fmt: skip
+VPC = {"Subnets": ["subnet-12345678"], "SecurityGroupIds": ["sg-12345678"]}
 SOURCE = "InputDataConfig.0.DataSource.S3DataSource"
 INVALID = "ValidationException"
 NO_OBJECTS = "No S3 objects found under S3 URL"
@@ -106,6 +113,10 @@ CASES: dict[str, tuple[Change, str, str]] = {
                                               put("InputDataConfig.0.InputMode", "FastFile")(given)],
                                INVALID, "FastFile"),
     "an augmented manifest": (put(f"{SOURCE}.S3DataType", "AugmentedManifestFile"), "InvalidAction", "does not know"),
+    "a file system without a VPC": (put("InputDataConfig.0.DataSource", FILES), INVALID, "VpcConfig is required"),
+    "a file system that is not there": (lambda given: [put("InputDataConfig.0.DataSource", FILES)(given),
+                                                       put("VpcConfig", VPC)(given)], INVALID, "does not exist"),
+    "a channel without data": (put("InputDataConfig.0.DataSource", {}), INVALID, "data source"),
     "an unknown member of an enum": (put("AlgorithmSpecification.TrainingInputMode", "Tape"), INVALID,
                                      "[Pipe, File, FastFile]"),
     "beyond the quota": (put("ResourceConfig.InstanceType", "ml.p5.48xlarge"), "ResourceLimitExceeded",
