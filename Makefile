@@ -122,7 +122,7 @@ _imports:
 _checks:
 	$(PYTEST) -q $(CHECKS)
 
-GOLDEN_TESTS := tests/unit/render/test_render.py tests/unit/job/test_job_script.py tests/unit/stacks/test_stacks_snapshot.py tests/unit/config/test_config_files.py tests/unit/config/test_validators.py tests/unit/project/test_docs_keys.py tests/unit/following/test_known_page.py
+GOLDEN_TESTS := tests/unit/render/test_render.py tests/unit/job/test_job_script.py tests/unit/stacks/test_stacks_snapshot.py tests/unit/config/test_config_files.py tests/unit/config/test_validators.py tests/unit/project/test_docs_keys.py tests/unit/following/test_known_page.py tests/unit/parallelcluster/test_parallelcluster_page.py
 
 golden: python ## write every golden file anew; review the difference
 	-GOLDEN=rewrite python -m pytest -q $(GOLDEN_TESTS)
