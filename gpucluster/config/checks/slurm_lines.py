@@ -90,7 +90,11 @@ def slurm_lines_not_ours(config: ClusterConfig) -> Findings:
             yield Finding(("slurm", "gres_conf"), what, "leave them out")
     for path, partition in config.partitions_by_path():
         for name, value in partition.node_options.items():
-            if name.lower() == "gres" and re.search(r"(^|,)gpu(:|,|$)", value, re.IGNORECASE):
+            if (
+                name.lower() == "gres"
+                and isinstance(value, str)
+                and re.search(r"(^|,)gpu(:|,|$)", value, re.IGNORECASE)
+            ):
                 what = f"GpuCluster has the nodes' GPUs itself, got {value!r}"
                 yield Finding((*path, "node_options", name), what, "leave gpu out")
 
