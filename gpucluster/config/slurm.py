@@ -35,7 +35,7 @@ class Pair(NamedTuple):
 
 def pairs(text: str) -> Iterator[Pair]:
     for number, line in enumerate(text.splitlines(), start=1):
-        yield from (Pair(number, found[1], found[2]) for found in _PAIR.finditer(_bare(line)))
+        yield from (Pair(number, found[1], found[2].strip('"')) for found in _PAIR.finditer(_bare(line)))
 
 
 def malformed(text: str) -> Iterator[tuple[int, str]]:

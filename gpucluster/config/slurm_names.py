@@ -64,6 +64,14 @@ CGROUP_CONF = """
     IgnoreSystemdOnFailure EnableControllers SignalChildrenProcesses
 """.split()
 
+CGROUP_BOOLEANS = """
+    CgroupAutomount ConstrainCores ConstrainRAMSpace ConstrainSwapSpace MemoryLimitEnforcement ConstrainDevices
+    IgnoreSystemd IgnoreSystemdOnFailure EnableControllers SignalChildrenProcesses
+""".split()
+
+CGROUP_FLOATS = ["AllowedRAMSpace", "MaxRAMPercent", "AllowedSwapSpace", "MaxSwapPercent", "MemoryLimitThreshold"]
+CGROUP_INTEGERS = ["MinRAMSpace", "MemorySwappiness"]
+
 GRES_CONF = """
     AutoDetect Count CPUs Cores File Files Flags Link Links MultipleFiles Name NodeName Type
 """.split()

@@ -265,7 +265,7 @@ def slurm(layout: Layout) -> dict[str, str]:
         "containers": config.software.containers,
         "memory": config.slurm.memory,
         "lines": {key: getattr(config.slurm, key).strip() for key in ("slurm_conf", "cgroup_conf", "gres_conf")},
-        "gres_types": dict.fromkeys(("gpu", *config.slurm.gres_types)),
+        "gres_types": _gres_types(layout),
         "staging": staged,
         "switches": layout.switches,
         "users": bool(config.users),
@@ -353,6 +353,14 @@ def _gres(partition: Partition, model: str | None) -> str | None:
     ours = ":".join(filter(None, ("gpu", model, str(gpus)))) if gpus else ""
     theirs = (value for name, value in partition.node_options.items() if name.lower() == "gres")
     return ",".join(filter(None, (ours, *theirs))) or None
+
+
+def _gres_types(layout: Layout) -> dict[str, None]:
+    """Each once. Slurm forgets a node's resource of another type, without a word (gres.c: gres_name_filter)."""
+    options = (item for each in layout.partitions for item in each.node_options.items())
+    of_nodes = (value for name, value in options if name.lower() == "gres")
+    names = (each.partition(":")[0] for value in of_nodes for each in value.split(","))
+    return dict.fromkeys(("gpu", *layout.config.slurm.gres_types, *names))
 
 
 def _billing(gpus: int, cpus: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpucluster.config.checks.partitions import known_types
 from gpucluster.config.document import Finding, Path
 from gpucluster.config.models import Budget, ClusterConfig
 from gpucluster.config.nodes import Partition
@@ -85,8 +86,8 @@ def price_known(partition: Partition, path: Path, config: ClusterConfig) -> Find
     stops = config.budget is not None and config.budget.stops_launches
     if partition.max_usd_per_hour is None and not (stops and _costs(partition)):
         return
-    for index, name in enumerate(partition.instance_types):
-        price = prices.of(name, config.region)
+    for index, type_ in known_types(partition):
+        name, price = type_.name, prices.of(type_.name, config.region)
         if price is None or price.region != config.region:
             counted = f"as in {price.region}, {price.usd:.2f} USD an hour" if price else "as 0 USD"
             yield Finding(

@@ -88,6 +88,35 @@ def slurm_lines_not_ours(config: ClusterConfig) -> Findings:
         if (pair.name.lower(), pair.value.lower()) == ("name", "gpu"):
             what = f"line {pair.line}: GpuCluster has the lines of gpu itself"
             yield Finding(("slurm", "gres_conf"), what, "leave them out")
+    for path, partition in config.partitions_by_path():
+        for name, value in partition.node_options.items():
+            if (
+                name.lower() == "gres"
+                and isinstance(value, str)
+                and re.search(r"(^|,)gpu(:|,|$)", value, re.IGNORECASE)
+            ):
+                what = f"GpuCluster has the nodes' GPUs itself, got {value!r}"
+                yield Finding((*path, "node_options", name), what, "leave gpu out")
+
+
+_VALUES = {
+    **dict.fromkeys(map(str.lower, slurm_names.CGROUP_BOOLEANS), (r"yes|up|true|1|no|down|false|0", "yes or no")),
+    **dict.fromkeys(map(str.lower, slurm_names.CGROUP_FLOATS), (r"\d+(\.\d+)?|unlimited|infinite", "a number")),
+    **dict.fromkeys(map(str.lower, slurm_names.CGROUP_INTEGERS), (r"\d+k?|unlimited|infinite", "a whole number")),
+}
+
+
+@validator(
+    "cgroup-conf-values",
+    "https://github.com/SchedMD/slurm/blob/slurm-23-11-4-1/src/common/parse_value.c; cgroup.c: fatal",
+)
+def cgroup_conf_values(config: ClusterConfig) -> Findings:
+    """Each value in cgroup_conf is one that Slurm's parser takes: with another one no slurmd starts."""
+    for pair in pairs(config.slurm.cgroup_conf):
+        form, said = _VALUES.get(pair.name.lower(), ("", ""))
+        if form and not re.fullmatch(form, pair.value, re.IGNORECASE):
+            what = f"line {pair.line}: {pair.name} must be {said}, got {pair.value!r}"
+            yield Finding(("slurm", "cgroup_conf"), what)
 
 
 @validator(

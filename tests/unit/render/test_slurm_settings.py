@@ -68,6 +68,7 @@ def test_options_stand_on_the_partitions_and_the_nodes_lines() -> None:
     assert " MaxTime=INFINITE " in cpu
     node, _ = lines(conf, "NodeName=")
     assert " Gres=gpu:t4:4,licence:2 State=CLOUD Weight=5 Feature=g4dn.12xlarge,fast" in node
+    assert lines(conf, "GresTypes") == ["GresTypes=gpu,licence"]
 
 
 def test_lines_of_the_file_end_slurms_files_and_replace_ours_that_yield() -> None:

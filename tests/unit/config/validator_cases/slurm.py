@@ -34,6 +34,20 @@ CASES: dict[str, Case | list[Case]] = {
             passes=lines("cgroup_conf", "ConstrainSwapSpace=yes"),
         ),
     ],
+    "cgroup-conf-values": [
+        Case(
+            fails=lines("cgroup_conf", "# ours\nConstrainSwapSpace=on"),
+            key="slurm.cgroup_conf",
+            says="line 2: ConstrainSwapSpace must be yes or no, got 'on'",
+            passes=lines("cgroup_conf", "ConstrainSwapSpace=YES"),
+        ),
+        Case(
+            fails=lines("cgroup_conf", "allowedramspace=95%"),
+            key="slurm.cgroup_conf",
+            says="line 1: allowedramspace must be a number, got '95%'",
+            passes=lines("cgroup_conf", "AllowedRAMSpace=95.5"),
+        ),
+    ],
     "slurm-option-value": Case(
         fails=options(MaxTime="1 day"),
         key="partitions[0].partition_options.MaxTime",
@@ -96,6 +110,18 @@ CASES: dict[str, Case | list[Case]] = {
             key="slurm.gres_conf",
             says="line 1: GpuCluster has the lines of gpu itself",
             passes=lines("gres_conf", "NodeName=train-1 Name=licence Count=2"),
+        ),
+        Case(
+            fails=lines("gres_conf", 'NodeName=train-1 Name="gpu" File=/dev/nvidia0'),
+            key="slurm.gres_conf",
+            says="line 1: GpuCluster has the lines of gpu itself",
+            passes=lines("gres_conf", 'NodeName=train-1 Name="licence" Count=2'),
+        ),
+        Case(
+            fails=partition(node_options={"Gres": "licence:2,gpu:4"}),
+            key="partitions[0].node_options.Gres",
+            says="GpuCluster has the nodes' GPUs itself, got 'licence:2,gpu:4'",
+            passes=partition(node_options={"Gres": "licence:2,gpus:1"}),
         ),
         Case(
             fails=options(SuspendTime=60),
