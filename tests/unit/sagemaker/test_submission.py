@@ -77,6 +77,15 @@ def test_the_bucket_has_what_the_container_needs(made, clients, tmp_path):
     )
 
 
+def test_secrets_that_others_could_read_are_named(made, tmp_path):
+    for name in ("train.py", ".env", ".env.example", "keys/id_rsa"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    variable, files = made(JOB + "env: {WANDB_API_KEY: abc}\n").checked()
+    assert variable.startswith("env: WANDB_API_KEY: DescribeTrainingJob shows its value to others")
+    assert files.startswith(f".env, keys/id_rsa: everybody who may read s3://{BUCKET}/gpucluster can read")
+
+
 def test_manifests_are_there_before_the_job(made, clients):
     objects = [f"{index}.tfrecord" for index in range(96)]
     pipe = "channels: {train: {mode: Pipe}}\n"
