@@ -208,6 +208,7 @@ CAPACITY = "Unable to provision requested ML compute capacity. Please retry usin
         ("ValidationException", ROLE, "trust sagemaker.amazonaws.com"),
         ("ValidationException", IMAGE, "an image that exists"),
         ("CapacityError", CAPACITY, "try again later"),
+        ("ValidationException", "Unsupported instance type ml.p3dn.24xlarge", "another --instance-type or region"),
         ("AccessDeniedException", PASS, "allowed iam:PassRole"),
     ],
 )
@@ -223,6 +224,17 @@ def test_a_refusal_has_the_words_of_aws_and_what_to_do(made, clients, code, word
 
 
 TAKEN = ("ResourceInUse", "Training job names must be unique within an AWS account and region")
+
+
+def test_a_run_that_began_during_a_long_upload(made, clients, monkeypatch):
+    """Two runs would write to one state."""
+    job, runs = made(JOB), [None, Run("train-20261129-102455", "InProgress", "key")]
+    monkeypatch.setattr(tasks, "newest", lambda *_: runs.pop(0))
+    monkeypatch.setattr(submission, "LONG_S", 0.0)
+    with pytest.raises(UsageError, match="job train-20261129-102455 of the task digits/train has not ended"):
+        submitted(clients, job)
+    assert (runs, keys(clients)) == ([], [])
+    assert not clients["sagemaker"].list_training_jobs()["TrainingJobSummaries"]
 
 
 @pytest.mark.parametrize("ours", [True, False])
