@@ -123,9 +123,13 @@ def not_sent(spec: JobSpec, workdir: Path, uploaded: Collection[Path]) -> Iterat
 
 
 def warnings(spec: JobSpec) -> Iterator[str]:
-    for name in spec.env:
-        if re.fullmatch(_SECRET, name.upper()):
-            yield (
-                f"--env {name}: everybody on the cluster can read its value in the job's script and job.yaml; "
-                f"`--secrets {name}` takes it from your environment and does not write it there"
-            )
+    for name in secrets(spec):
+        yield (
+            f"--env {name}: everybody on the cluster can read its value in the job's script and job.yaml; "
+            f"`--secrets {name}` takes it from your environment and does not write it there"
+        )
+
+
+def secrets(spec: JobSpec) -> Iterator[str]:
+    """The variables whose names say that their values are secret."""
+    return (name for name in spec.env if re.fullmatch(_SECRET, name.upper()))

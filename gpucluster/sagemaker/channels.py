@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from gpucluster.addresses import S3Uri, in_s3, within
+from gpucluster.addresses import S3, S3Uri, in_s3, within
 from gpucluster.config.document import Finding
 from gpucluster.job.spec import Channel, JobSpec
 from gpucluster.sagemaker.listing import Listed
@@ -59,18 +59,21 @@ class Planned(NamedTuple):
 def plan(spec: JobSpec, target: Target, listed: Mapping[str, Listed | str], size: Size, place: str) -> Planned:
     """`listed`: the objects of channels in S3, or why they could not be listed. `place`: where in S3 the job's
     manifests lie."""
-    planned = Planned()
+    planned, copied = Planned(), 0.0
     room = MOST - 1 - (len(spec.channels) - 1)
     for name, channel in spec.channels.items():
         found, choice = listed.get(name, ""), target.channels.get(name, Choice())
         known, why = (None, found) if isinstance(found, str) else (found, "")
         one = _Channel(name, channel, choice, known, why, size, room, place)
-        planned = planned.and_then(_of(one, target))
+        planned, copied = planned.and_then(_of(one, target)), copied + one.copied_bytes
     names = [each["ChannelName"] for each in planned.inputs]
     faults = [f"{name} is the name of two channels: rename one" for name in sorted({*names}) if names.count(name) > 1]
     if len(names) >= MOST:
         needs = f"the job needs {len(names) + 1} channels, one of them for gpucluster's own files"
         faults.append(f"{needs}, and SageMaker gives at most {MOST}: use fewer, or FastFile instead of Pipe")
+    if copied > (disk := target.disk_gb) * 2**30:
+        has = f"each host copies {copied / 2**30:.0f} GiB or more before it starts, and has {disk} GB"
+        faults.append(f"{has}: leave out mode: copy, or raise volume_gb in sagemaker.yaml or choose another type")
     return planned.and_then(Planned(findings=tuple(Finding(("channels",), each) for each in faults)))
 
 
@@ -93,6 +96,13 @@ class _Channel(NamedTuple):
     @property
     def uri(self) -> str:
         return f"{S3Uri.of(self.asked.source)}/"
+
+    @property
+    def copied_bytes(self) -> float:
+        """On each host, before its container starts; 0 if they are not known."""
+        if self.mode != "File" or not self.listed:
+            return 0.0
+        return self.listed.bytes / (self.size.hosts if self.asked.shard == "by-node" else 1)
 
     def input(self, name: str, source: Request) -> Request:
         given = {"ChannelName": name, "DataSource": source, "InputMode": self.mode, "CompressionType": "None"}
@@ -123,8 +133,9 @@ def _of(one: _Channel, target: Target) -> Planned:
         return one.refused("SageMaker unpacks no archives", "let the program read them", "unpack")
     if not in_s3(source):
         return _mounted(one, target)
-    if source.count("//") > 1:  # the first is of s3://
-        return one.refused(f"SageMaker cannot read keys with //, got {source}", "rename the objects")
+    names = (source.removeprefix(S3), *(f"/{name}" for name in (one.listed.keys if one.listed else ())))
+    if named := next((name for name in names if "//" in name), ""):
+        return one.refused(f"SageMaker cannot read keys with //, got {named}", "rename the objects")
     if one.asked.mode == "mount":
         return one.refused("mount needs a path on a file system", "use copy or stream", "mode")
     return _piped(one) if one.mode == "Pipe" else _shared(one)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ from gpucluster.submission import prepare as submission
 from gpucluster.submission.task import code_key
 
 DEFAULT_FRAMEWORK = "torch"
+_SECRET = re.compile(r"\.env(\.local)?|\.netrc|credentials|id_(rsa|ecdsa|ed25519)|.+\.pem")
+"""Names of files that usually have secrets."""
 List = Callable[[str, bool], Listed]
 """(address in S3, whether all objects are needed) -> its objects. Raises GpuClusterError."""
 
@@ -50,7 +53,16 @@ class Prepared(NamedTuple):
         workdir, uploaded = self.workdir, snapshot.listed(self.workdir) if self.workdir else []
         if problem := program.problem(self.spec, workdir, lambda: uploaded):
             raise problem
-        return (*self.notes, *(submission.of_files(self.spec, workdir, uploaded) if workdir else ()))
+        files = submission.of_files(self.spec, workdir, uploaded) if workdir else ()
+        return (*self.notes, *files, *self._secrets(uploaded))
+
+    def _secrets(self, uploaded: Iterable[Path]) -> Iterator[str]:
+        if found := [str(path) for path in uploaded if _SECRET.fullmatch(path.name)]:
+            where = self.request["OutputDataConfig"]["S3OutputPath"]
+            yield (
+                f"{', '.join(found)}: everybody who may read {where} can read what is uploaded: keep secrets out of "
+                "the workdir, or let git ignore them"
+            )
 
 
 def prepare(
@@ -145,7 +157,8 @@ def _listed(spec: JobSpec, target: Target, listing: List, local: tuple[inputs.In
 
 def _notes(spec: JobSpec, target: Target, listed: Mapping[str, Listed | str]) -> Iterator[str]:
     yield from keys.notes(spec)
-    yield from program.warnings(spec)
+    for name in program.secrets(spec):
+        yield f"env: {name}: DescribeTrainingJob shows its value to others: let the program read Secrets Manager"
     if target.toolkit:
         yield "toolkit: AWS's toolkit starts the ranks, so gpucluster_train is not there, and ranks have no prefix"
     if spec.requirements:

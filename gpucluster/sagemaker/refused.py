@@ -3,7 +3,7 @@
 Sources of the words, each a thread on GitHub: quota, zenml#847 and amazon-sagemaker-examples#263; objects, the same
 #2267; image, sagemaker-python-sdk#2063, #1968 and amazon-sagemaker-examples#1476; role,
 predictive-maintenance-using-machine-learning#3 and astronomer/docs#1695; //, generative-ai-on-amazon-sagemaker#242;
-capacity, rse-grand-challenge#2631.
+capacity, rse-grand-challenge#2631; type, amazon-sagemaker-examples#3494.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ ADVICE = (
     (
         r"CapacityError|Insufficient capacity",
         "AWS has none of these instances now: try again later, or another --instance-type or region",
+    ),
+    (
+        r"Unsupported instance type",
+        "SageMaker has none of these machines in this region: use another --instance-type or region",
     ),
     (
         r"No S3 objects found under S3 URL",

@@ -224,8 +224,7 @@ def _machines(spec: JobSpec, target: Target) -> dict[str, Any]:
     """botocore's documentation of VolumeKmsKeyId: "You can't request a VolumeKmsKeyId when using an instance type with
     local storage"; AWS's of VolumeSizeInGB: "You can't request a VolumeSizeInGB greater than the total size of the
     local instance storage"."""
-    local_gb = target.hardware.nvme_gb
-    size = min(target.volume_gb, local_gb or target.volume_gb)
+    local_gb, size = target.hardware.nvme_gb, min(target.volume_gb, target.disk_gb)
     machines = {"InstanceType": target.instance_type, "InstanceCount": spec.nodes, "VolumeSizeInGB": size}
     return machines | ({} if local_gb else _key("VolumeKmsKeyId", target))
 

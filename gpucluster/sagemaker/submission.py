@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -27,6 +28,8 @@ REQUIREMENTS = "requirements.txt"
 """gpucluster_job/sagemaker/packages.py finds it beside `lib`."""
 BATCH = 1000
 """The most keys of one DeleteObjects: botocore's documentation."""
+LONG_S = 5.0
+"""After an upload that took longer, somebody may have submitted another run of the task meanwhile."""
 _UNSURE = re.compile(r"(?!CreateTrainingJob: )|CreateTrainingJob: (ResourceInUse|Internal|ServiceUnavailable)")
 """Errors after which the job may be there: botocore repeats a call whose answer it lost, and the second is refused."""
 
@@ -62,7 +65,7 @@ def submit(connection: Connection, target: Target, job: Prepared, *, force: bool
     else:
         objects = {f"{place}/input/{request.ARCHIVE}": packed(job)}
     objects |= {uri: json.dumps(names).encode() for uri, names in job.planned.manifests.items()}
-    put = list[str]()
+    put, began = list[str](), time.monotonic()
     try:
         with explained():
             for found in job.inputs:
@@ -70,6 +73,8 @@ def submit(connection: Connection, target: Target, job: Prepared, *, force: bool
             for uri, content in objects.items():
                 _put(s3, target, uri, content)
                 put.append(uri)
+            if task and time.monotonic() - began >= LONG_S:
+                tasks.refuse_unfinished(task.label, tasks.newest(sagemaker, task.project, task.name))
     except BaseException:
         _take_back(s3, put)
         raise

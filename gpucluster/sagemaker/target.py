@@ -75,6 +75,11 @@ class Target(SageMaker):
         return INSTANCE_TYPES[self.instance_type.removeprefix(PREFIX)]
 
     @property
+    def disk_gb(self) -> int:
+        """Of each host: its local disks, or its volume."""
+        return self.hardware.nvme_gb or self.volume_gb
+
+    @property
     def root(self) -> str:
         """What our jobs put into the bucket."""
         return f"s3://{self.bucket}/gpucluster"

@@ -14,6 +14,8 @@ from gpucluster_job.settings import GaveUp
 
 BASE = "SAGEMAKER_BASE_DIR"
 """Takes the place of /opt/ml, as in AWS's toolkit (environment.py in sagemaker-training 5.1.4)."""
+OURS = "gpucluster"
+"""The channel with the archive that has this library (gpucluster/sagemaker/channels.py)."""
 INTERFACE = "eth0"
 """If resourceconfig.json does not name one: the toolkit's default."""
 
@@ -71,9 +73,14 @@ def read(folder: Path) -> Host:
     return Host(
         folder,
         {key: _decoded(value) for key, value in _json(hyperparameters).items()},
-        _json(channels) if channels.exists() else {},  # a job without channels has no such file
+        _data(_json(channels)) if channels.exists() else {},  # a job without channels has no such file
         resources,
     )
+
+
+def _data(channels: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Those of the job: programs take each of SM_CHANNELS for data."""
+    return {name: channel for name, channel in channels.items() if name != OURS}
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -68,9 +68,9 @@ class Store:
                 file.writelines(self.read(found))
 
     def restore(self, uri: str, folder: Path) -> None:
-        """Every object of a folder in S3. Raises Unreadable."""
-        whole = uri.rstrip("/") + "/"
-        self.download(data.below(whole, self._keys(whole)), folder)
+        """Every object whose key begins with that of the address, which is a folder only if it ends with a slash
+        (syne-tune#363). Raises Unreadable."""
+        self.download(data.below(uri, self._keys(uri)), folder)
 
     def put(self, path: Path, uri: str) -> None:
         """Raises ClientError, and OSError for a file that has gone."""

@@ -151,6 +151,8 @@ def test_more_ranks_than_channels(made):
         ("{train: {task: a, output: b}}", "", None, "channels.train.task", "the project of the task a is not known"),
         ("{gpucluster: s3://data/train}", "", OBJECTS, "channels.gpucluster.source", "the job's own files"),
         ("{train: s3://data/a//b}", "", OBJECTS, "channels.train.source", "SageMaker cannot read keys with //"),
+        ("{train: s3://data/train}", "", ["a", "b//c"], "channels.train.source", "keys with //, got /b//c"),
+        ("{train: s3://data/train}", "", ["/a", "b"], "channels.train.source", "keys with //, got //a"),
         ("{train: s3://data/train}", "", [], "channels.train.source", "there are no objects under s3://data/train/"),
         (
             "{train: {source: s3://data/train, shard: by-node}}",
@@ -180,6 +182,19 @@ def test_data_that_sagemaker_cannot_read(made, channels, more, objects, key, sai
     ((at, message),) = refused(made, job(channels=channels), more, listed)
     assert at == key
     assert said in message
+
+
+def test_data_that_a_host_has_no_room_for(made):
+    """Otherwise the hosts are billed until SageMaker says: Data download failed:Insufficient disk space."""
+    small = "instance_type: ml.m5.xlarge\nvolume_gb: 5\n"
+    whole = job(2, 1, "{train: {source: s3://data/train, mode: copy}}")
+    ((key, message),) = refused(made, whole, small, {DATA: OBJECTS})
+    assert (key, message.partition(":")[0]) == (
+        "channels",
+        "each host copies 9 GiB or more before it starts, and has 5 GB",
+    )
+    for fits in (job(2, 1, "{train: {source: s3://data/train, mode: copy, shard: by-node}}"), job(2, 1)):
+        made(fits, small, {DATA: OBJECTS})
 
 
 def test_objects_that_cannot_be_listed(made):

@@ -38,7 +38,8 @@ time.sleep(120)
 
 
 def test_ranks_of_two_hosts(tmp_path: Path) -> None:
-    job = Job(tmp_path, hosts=2, channels={"train": {"TrainingInputMode": "File"}})
+    channels = {name: {"TrainingInputMode": "File"} for name in ("gpucluster", "train")}
+    job = Job(tmp_path, hosts=2, channels=channels)
     ended = job.run("--launcher", "srun", "--ranks-per-node", "2", *program(tmp_path, WRITES))
     assert [code for code, _ in ended] == [0, 0], ended
     assert "[3 127.0.0.2] trained\n" in ended[1][1]
@@ -52,6 +53,7 @@ def test_ranks_of_two_hosts(tmp_path: Path) -> None:
             "127.0.0.1",
         ]
         assert (seen["SM_CURRENT_HOST"], seen["GPUCLUSTER_NODE"]) == (host, host)
+        assert seen["SM_CHANNELS"] == '["train"]', "programs take each channel for data"
         assert seen["SM_CHANNEL_TRAIN"] == f"{job.base(host)}/input/data/train"
         assert ("GPUCLUSTER_TENSORBOARD" in seen) == (rank == 0)
     assert "127.0.0.2 has written 2 files to" in ended[1][1]

@@ -77,6 +77,15 @@ def test_the_bucket_has_what_the_container_needs(made, clients, tmp_path):
     )
 
 
+def test_secrets_that_others_could_read_are_named(made, tmp_path):
+    for name in ("train.py", ".env", ".env.example", "keys/id_rsa"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    variable, files = made(JOB + "env: {WANDB_API_KEY: abc}\n").checked()
+    assert variable.startswith("env: WANDB_API_KEY: DescribeTrainingJob shows its value to others")
+    assert files.startswith(f".env, keys/id_rsa: everybody who may read s3://{BUCKET}/gpucluster can read")
+
+
 def test_manifests_are_there_before_the_job(made, clients):
     objects = [f"{index}.tfrecord" for index in range(96)]
     pipe = "channels: {train: {mode: Pipe}}\n"
@@ -199,6 +208,7 @@ CAPACITY = "Unable to provision requested ML compute capacity. Please retry usin
         ("ValidationException", ROLE, "trust sagemaker.amazonaws.com"),
         ("ValidationException", IMAGE, "an image that exists"),
         ("CapacityError", CAPACITY, "try again later"),
+        ("ValidationException", "Unsupported instance type ml.p3dn.24xlarge", "another --instance-type or region"),
         ("AccessDeniedException", PASS, "allowed iam:PassRole"),
     ],
 )
@@ -214,6 +224,17 @@ def test_a_refusal_has_the_words_of_aws_and_what_to_do(made, clients, code, word
 
 
 TAKEN = ("ResourceInUse", "Training job names must be unique within an AWS account and region")
+
+
+def test_a_run_that_began_during_a_long_upload(made, clients, monkeypatch):
+    """Two runs would write to one state."""
+    job, runs = made(JOB), [None, Run("train-20261129-102455", "InProgress", "key")]
+    monkeypatch.setattr(tasks, "newest", lambda *_: runs.pop(0))
+    monkeypatch.setattr(submission, "LONG_S", 0.0)
+    with pytest.raises(UsageError, match="job train-20261129-102455 of the task digits/train has not ended"):
+        submitted(clients, job)
+    assert (runs, keys(clients)) == ([], [])
+    assert not clients["sagemaker"].list_training_jobs()["TrainingJobSummaries"]
 
 
 @pytest.mark.parametrize("ours", [True, False])

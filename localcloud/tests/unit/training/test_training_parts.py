@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
+from moto import mock_aws
 
 from localcloud.faults import Faults, parse
 from localcloud.machines import nspawn
@@ -296,6 +298,17 @@ def test_equal_names_of_two_hosts_are_once_in_the_archive(tmp_path: Path) -> Non
     found = store.files(folders)
     assert sorted(found) == ["sub/algo-1", "sub/algo-2", "weights"]
     assert found["weights"].read_text() == "algo-1"
+
+
+@pytest.mark.parametrize(("uri", "found"), [("s3://jobs/lr-1/", ["a"]), ("s3://jobs/lr-1", ["0/a", "a"])])
+def test_a_prefix_without_a_slash_restores_other_checkpoints_too(tmp_path: Path, uri: str, found: list[str]) -> None:
+    with mock_aws():
+        s3 = boto3.client("s3", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
+        s3.create_bucket(Bucket="jobs")
+        for key in ("lr-1/a", "lr-10/a", "lr-2/a"):
+            s3.put_object(Bucket="jobs", Key=key, Body=b"1")
+        store.Store(lambda service: s3).restore(uri, tmp_path)
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == found
 
 
 def test_only_changed_files_are_copied(tmp_path: Path) -> None:
