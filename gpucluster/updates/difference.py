@@ -41,10 +41,7 @@ UNORDERED = frozenset(
         "storage[].data_repositories[].export",
     }
 )
-WHOLE = frozenset({"tags"})
-"""Mappings whose keys are the user's."""
-
-WHOLE = frozenset({"partitions[].partition_options", "partitions[].node_options"})
+WHOLE = frozenset({"tags", "partitions[].partition_options", "partitions[].node_options"})
 """Keys whose value is a section with names of the user's own."""
 
 Values = Mapping[str, Any]

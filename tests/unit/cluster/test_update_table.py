@@ -309,7 +309,7 @@ ROWS: dict[str, Row] = {
         "EBS would create another volume", "ModifyVolume takes no snapshot",
     ),
     "storage[].volume_id": in_existing(
-        "vol-0123456789abcdef0", "vol-0123456789abcdef1", DRAIN, "shares vol-0123456789abcdef1 there; nodes unmount"
+        ": vol-0123456789abcdef0", ": vol-0123456789abcdef1", DRAIN, "shares vol-0123456789abcdef1 there; nodes unmount"
     ),
     "storage[].volume_id of a new one": in_existing(
         DISK, DISK.replace("gib: 200", "volume_id: vol-0123456789abcdef1"), DRAIN, "its final snapshot stays"

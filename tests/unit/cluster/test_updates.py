@@ -43,8 +43,7 @@ def keys_of(section: type[Section], prefix: str = "") -> Iterator[str]:
     for name, field in section.model_fields.items():
         key = f"{prefix}{field.alias or name}"
         inner = list(sections(field.annotation))
-        whole = typing.get_origin(field.annotation) is tuple and key not in NAMED_BY
-        if not inner or whole:
+        if not inner or (typing.get_origin(field.annotation) is tuple and key not in NAMED_BY):
             yield key
             continue
         entries = key in NAMED_BY
