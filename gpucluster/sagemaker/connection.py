@@ -16,10 +16,9 @@ class Connection(NamedTuple):
     endpoint_url: str | None = None
     """None: AWS's own, or that of the variable AWS_ENDPOINT_URL."""
 
-    def client(self, service: str, region: str | None = None) -> Any:
-        """`region`: another one than the target's."""
+    def client(self, service: str) -> Any:
         with aws_errors(), credentials.reading():
-            made = self.session.client(service, region, endpoint_url=self.endpoint_url, config=patient())
+            made = self.session.client(service, endpoint_url=self.endpoint_url, config=patient())
         made.meta.events.register("before-parse", api_errors.refuse_web_page)
         return made
 

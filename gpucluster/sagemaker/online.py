@@ -110,7 +110,10 @@ def _image(connection: Connection, target: Target) -> Iterator[Fault]:
     if not found:
         return
     account, region, repository, tag, digest = found.groups()
-    ecr = connection.client("ecr", region)
+    if region != target.region:
+        yield Fault("image", f"is in {region}, and SageMaker pulls from {target.region} alone", "copy it there")
+        return
+    ecr = connection.client("ecr")
     which = {"imageDigest": digest} if digest else {"imageTag": tag or "latest"}
     try:
         ecr.describe_images(registryId=account, repositoryName=repository, imageIds=[which])

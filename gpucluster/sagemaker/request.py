@@ -112,6 +112,9 @@ def check(spec: JobSpec, target: Target) -> Iterator[Finding]:
 
 
 def _image(spec: JobSpec, target: Target) -> Iterator[Finding]:
+    if target.image and f".ecr.{target.region}." not in target.image:
+        has = f"image in sagemaker.yaml is not in {target.region}, from where alone SageMaker pulls there"
+        yield Finding((), has, f"copy {target.image} to ECR in {target.region}")  # mlops-amazon-sagemaker#9
     if target.image or spec.launcher not in LAUNCHERS:
         return
     if spec.container_image:

@@ -76,7 +76,7 @@ class Target(SageMaker):
 
     @property
     def disk_gb(self) -> int:
-        """Of each host: its local disks, or its volume."""
+        """What each host has: its local disks, or its volume."""
         return self.hardware.nvme_gb or self.volume_gb
 
     @property

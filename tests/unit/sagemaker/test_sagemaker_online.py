@@ -25,7 +25,7 @@ NEEDED = ("s3", "iam", "ecr", "service-quotas")
 
 
 class Clients(dict):
-    def client(self, service, region=None):
+    def client(self, service):
         return self[service]
 
 
@@ -85,6 +85,7 @@ def test_an_account_that_has_everything(faults):
         (("bucket-of-mine", "bucket-of-none"), {}, "bucket", "there is no bucket bucket-of-none"),
         ((), {"region": "eu-west-1"}, "bucket", "bucket-of-mine is in eu-west-1, and SageMaker in us-west-2 needs"),
         (("mine:1", "mine:2"), {}, "image", "the repository mine has no image 2"),
+        (("ecr.us-west-2", "ecr.us-east-1"), {}, "image", "is in us-east-1, and SageMaker pulls from us-west-2 alone"),
         (("mine:1", "ours:1"), {}, "image", "there is no repository ours in 123456789012, us-west-2"),
     ],
 )

@@ -110,6 +110,12 @@ def test_a_volume_is_no_larger_than_local_disks(made):
         ("command: [python, " + "x" * 257 + "]", "", "command", "must be at most 256 characters, got 257"),
         ("command: [python, train.py, --prefix, '']", "", "command", "SageMaker passes no empty arguments"),
         ('command: [bash, -c, "a\\nb"]', "", "command", "SageMaker passes no arguments with line breaks"),
+        (
+            "nodes: 2",
+            "image: 123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1\n",
+            "",
+            "is not in us-west-2, from where",
+        ),
         ("nodes: 2", "instance_type: g4dn.metal\n", "nodes", "SageMaker has no ml.g4dn.metal"),
     ],
 )
