@@ -151,6 +151,8 @@ def s3_access(conversion: Conversion) -> Item | None:
                 continue
             prefix = re.split(r"[*?]", key)[0].strip("/")
             uri = f"s3://{bucket}/{prefix}".rstrip("/")
+            if re.search(r"[^/*?][*?]|[*?].", key):
+                conversion.check(f"s3_access has {uri} as a folder, which is not the same as KeyName: {key}")
             write = each.flag("EnableWriteAccess") or access.get(uri) == "read-write"
             access[uri] = "read-write" if write else "read"
     if not access:

@@ -33,7 +33,7 @@ _MORE_DISK = in_place("the volume and /home grow while in use; the next growth i
 # replacement", and LaunchTemplate: replacement.
 _OTHER_ROOT = head_replaced("a new head node with this root disk takes over the data volume")
 _ROOT_OF_NODES = new_nodes(f"new nodes have this root disk; {REPLACED_AS_FREE}")
-_ROOT = ("gib", "iops", "throughput_mibps")
+_ROOT = ("iops", "throughput_mibps")
 _OTHER_CONTENT = refused(
     "the data volume keeps the content that it was created with",
     "keep the key as it was, even if the snapshot is deleted; to restore, create a new cluster under another name",
@@ -67,6 +67,7 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "head_node.instance_type": rules.type_of_head,
     "head_node.volume_gib": growth(_MORE_DISK, _LESS_DISK),
     "head_node.threads_per_core": rules.threads_of_head,
+    "head_node.root_volume.gib": rules.root_gib(_OTHER_ROOT),
     **{f"head_node.root_volume.{key}": _OTHER_ROOT for key in _ROOT},
     "head_node.image": rules.image_of_head,
     "head_node.on_delete": in_place("applies when the cluster is deleted"),
@@ -79,6 +80,7 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "partitions[]": added_or_removed(_NEW_PARTITION, rules.removed_partition),
     "partitions[].instance_types": rules.instance_types,
     "partitions[].threads_per_core": rules.threads,
+    "partitions[].root_volume.gib": rules.root_gib(_ROOT_OF_NODES),
     **{f"partitions[].root_volume.{key}": _ROOT_OF_NODES for key in _ROOT},
     "partitions[].image": rules.image_of_nodes,
     "partitions[].min_nodes": rules.least_nodes,
@@ -97,6 +99,7 @@ POLICIES: Mapping[str, Outcome | Rule[Step]] = {
     "parameter_servers": added_or_removed(_NEW_PARTITION, rules.removed_partition),
     "parameter_servers.instance_type": rules.instance_types,
     "parameter_servers.threads_per_core": rules.threads,
+    "parameter_servers.root_volume.gib": rules.root_gib(_ROOT_OF_NODES),
     **{f"parameter_servers.root_volume.{key}": _ROOT_OF_NODES for key in _ROOT},
     "parameter_servers.min_nodes": rules.least_nodes,
     "parameter_servers.max_nodes": rules.most_nodes,

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpucluster.config import PARAMETER_SERVERS
+from gpucluster.config.checks.root_volume import DEFAULT_GIB, PUBLISHED_GIB
 from gpucluster.config.outcome import (
     Difference,
     Drain,
     Effect,
     Outcome,
+    Rule,
     by_rule,
     drain,
     head_replaced,
@@ -132,6 +134,22 @@ def threads(difference: Difference, step: Step) -> Outcome:
     if node_lines(step.old)[name] == node_lines(step.new)[name]:
         return nothing(_SAME_THREADS)
     return drain("Slurm's node definition has other CPUs", Drain(name))
+
+
+def root_gib(other: Outcome) -> Rule[Step]:
+    """`other`: of a disk of another size. The default written out changes nothing; only `up` knows that of an AMI."""
+
+    def rule(difference: Difference, step: Step) -> Outcome:
+        sizes = {value or DEFAULT_GIB for value in (difference.old, difference.new)}
+        published = all(_image_of(difference, each) in PUBLISHED_GIB for each in (step.old, step.new))
+        return nothing("the size that the disk has by default") if published and len(sizes) == 1 else other
+
+    return rule
+
+
+def _image_of(difference: Difference, layout: Layout) -> str:
+    of_head = difference.key.startswith("head_node.")
+    return layout.head_image if of_head else layout.partition(partition_of(difference)).image
 
 
 def image_of_nodes(difference: Difference, step: Step) -> Outcome:

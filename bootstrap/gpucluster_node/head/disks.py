@@ -116,8 +116,16 @@ def mount(cluster: fleet.Fleet, entry: Mapping[str, Any]) -> None:
         Path(where).mkdir(parents=True, exist_ok=True)
         subprocess.run(["mount", "-t", kind, "-o", options(kind), device, where], check=True)
     command = None if entry.get("volume_id") else grow(kind, device, where)  # one that exists stays as it is
-    if command and subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
-        log.warning("%s does not grow: %s has failed", where, command[0])
+    if command:
+        enlarge(command, where)
+
+
+def enlarge(command: list[str], where: str) -> None:
+    """A failure does not end the boot, for the files are there: an image may lack the program."""
+    try:
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        log.warning("%s does not grow: %s", where, error)
 
 
 def detach(where: str) -> None:

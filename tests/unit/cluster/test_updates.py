@@ -119,6 +119,9 @@ CASES = {
         Effect.REFUSED,
         "cannot move to another zone",
     ),
+    "root disk": ("region:", "head_node: {root_volume: {gib: 101}}\nregion:", Effect.HEAD_REPLACED, "takes over"),
+    "root disk as it is": ("region:", "head_node: {root_volume: {gib: 100}}\nregion:", Effect.NOTHING, "by default"),
+    "disks as they are": ("max_nodes: 4", "max_nodes: 4, root_volume: {gib: 100}", Effect.NOTHING, "by default"),
     "findings": ("region:", "silence: []\nregion:", None, ""),
     "a budget": ("region:", "budget: {monthly_usd: 90000}\nregion:", Effect.IN_PLACE, "AWS Budgets"),
 }

@@ -38,6 +38,14 @@ def test_a_setting_of_several_words_stays_one_line() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "differs"), [("run*", True), ("a/*/b", True), ("run/*", False), ("*", False), ("x", False)]
+)
+def test_a_pattern_of_s3_that_is_no_folder_is_said(key: str, differs: bool) -> None:
+    made = converted(small(HeadNode__Iam={"S3Access": [{"BucketName": "my-bucket", "KeyName": key}]}))
+    assert any(each.endswith(f"KeyName: {key}") for each in made.look) == differs
+
+
+@pytest.mark.parametrize(
     "asked",
     [
         {"queue__Name": "train\nagain"},

@@ -93,6 +93,12 @@ def test_each_file_system_grows_by_its_own_command(kind: str, command: list[str]
 ENTRY = {"mount": "/data", "type": "ebs", "for_everybody": []}
 
 
+@pytest.mark.parametrize("program", ["false", "xfs_growfs_that_no_image_has"])
+def test_a_file_system_that_cannot_grow_stays_mounted(program: str, caplog: pytest.LogCaptureFixture) -> None:
+    disks.enlarge([program, "/data"], "/data")
+    assert "/data does not grow" in caplog.text and program in caplog.text
+
+
 def test_the_head_node_mounts_a_volume_and_shares_it(head: Node) -> None:  # noqa: F811
     _answers(head)
     head.has(ENTRY)
