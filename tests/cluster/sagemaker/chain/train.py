@@ -58,7 +58,7 @@ def gradient(points: list[list[float]], slope: float, start: float) -> list[floa
 
 
 def mean(streams: list[Any], own: list[float]) -> Any:
-    """Of the gradients of all ranks, on each of them."""
+    """The gradients' mean over all ranks, on each of them."""
     if RANK:
         send(streams[0], own)
         return heard(streams[0])
