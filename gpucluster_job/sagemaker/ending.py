@@ -37,6 +37,11 @@ def first(place: str, heard: Heard) -> failures.Failure | None:
     return next(iter([*recorded, *said]), None)
 
 
+def is_cause(failed: failures.Failure | None) -> bool:
+    """Whether this host knows why the job failed. SageMaker shows the reason of the host that ends first."""
+    return failed is not None and not failed.because_of_a_peer
+
+
 def reason(failed: failures.Failure | None, launcher: str, code: int, last: str) -> str:
     if failed:
         return f"{failed.who} on {failed.node} exited with code {failed.code}: {failed.reason}"

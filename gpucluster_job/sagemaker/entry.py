@@ -14,6 +14,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from gpucluster_job import failures
 from gpucluster_job.log import LauncherOutput, say
 from gpucluster_job.runner import Runner, Stopped
 from gpucluster_job.sagemaker import (
@@ -36,6 +37,8 @@ from gpucluster_job.settings import GaveUp, plural
 STOPPED = 143
 LAST_WORDS_S, STOPPED_WAIT_S = 30.0, 2.0
 """How long the first host waits for what the others have written."""
+CAUSE_S = 15.0
+"""How long another host waits for the reason of the first one, if it does not know it itself."""
 
 
 class Patient(Runner):
@@ -104,6 +107,8 @@ class Entry:
         self._output = LauncherOutput(self._heard.hear)
         self._server: subprocess.Popen[bytes] | None = None
         self._by_others: list[str] = []
+        self._by_first = ""
+        """Why the job failed, as the first host says."""
 
     def run(self) -> int:
         reason, failed = "", None
@@ -125,9 +130,13 @@ class Entry:
         for line in checkpoints.compared(folder, self._environment, stopped):
             say(line)
         if code and not self._runner.stopped:
-            last = self._output.words.last
-            ending.write_failure(self._host.base, reason or ending.reason(failed, self._launcher, code, last))
+            ending.write_failure(self._host.base, reason or self._reason(failed, code))
         return code
+
+    def _reason(self, failed: failures.Failure | None, code: int) -> str:
+        if self._by_first and not ending.is_cause(failed):
+            return self._by_first
+        return ending.reason(failed, self._launcher, code, self._output.words.last)
 
     def _run(self) -> int:
         host = self._host
@@ -143,7 +152,7 @@ class Entry:
 
     def _as_first(self) -> int:
         first, client = FirstHost(self._port + 1, self._host.hosts[1:], self._runner.check), ""
-        code = 1
+        code, why = 1, ""
         try:
             key = ""
             if self._launcher in launchers.FROM_FIRST:
@@ -151,10 +160,14 @@ class Entry:
                 client = ssh.make_client(self._place, "key", self._port + 2)
             first.gather(key)
             code = self._launch(client)
+            why = self._reason(ending.first(self._failures, self._heard), code) if code else ""
             return code
+        except GaveUp as error:
+            why = str(error)
+            raise
         finally:
             stopped = self._runner.stopped
-            others = first.end(STOPPED if stopped else code, STOPPED_WAIT_S if stopped else LAST_WORDS_S)
+            others = first.end(STOPPED if stopped else code, STOPPED_WAIT_S if stopped else LAST_WORDS_S, why)
             self._by_others = [name for names in others.values() for name in names]
             for line in checkpoints.twice({self._host.name: self._written(), **others}):
                 say(line)
@@ -167,7 +180,11 @@ class Entry:
                 address = names.address_of(host.name)
                 self._server = ssh.start_server(self._place, other.key, address, self._port + 2)
             other.ready()
-            return other.end_of_job() if self._server else self._launch()
+            if self._server:
+                code, self._by_first = other.end_of_job()
+            elif (code := self._launch()) and not ending.is_cause(ending.first(self._failures, self._heard)):
+                self._by_first = other.reason(CAUSE_S)
+            return code
         except Stopped:
             self._runner.wait_for_ranks()
             raise

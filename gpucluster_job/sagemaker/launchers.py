@@ -74,7 +74,12 @@ def _horovodrun(launch: Launch) -> list[str]:
 
 
 def _mpirun(launch: Launch) -> list[str]:
-    """The options of the toolkit's MasterRunner (mpi.py), which are for Open MPI 4."""
+    """The options of the toolkit's MasterRunner (mpi.py), which are for Open MPI 4.
+
+    This host is `localhost`, because its own name is not algo-1: Open MPI 5 would log in to algo-1, which has no SSH
+    server (prte_check_host_is_local in PRRTE's proc_info.c).
+    """
+    slots = ",".join(f"{host}:{launch.ranks_per_host}" for host in ("localhost", *launch.hosts[1:]))
     settings = [
         ("plm_rsh_no_tree_spawn", "1"),
         ("plm_rsh_num_concurrent", str(len(launch.hosts))),
@@ -87,5 +92,5 @@ def _mpirun(launch: Launch) -> list[str]:
         settings += [("btl_tcp_if_include", launch.interface), ("oob_tcp_if_include", launch.interface)]
     if launch.ssh:
         settings.append(("plm_rsh_agent", launch.ssh))
-    size = ["--host", launch.slots, "-np", str(launch.world_size), "--map-by", "slot", "--bind-to", "none"]
+    size = ["--host", slots, "-np", str(launch.world_size), "--map-by", "slot", "--bind-to", "none"]
     return ["mpirun", "--allow-run-as-root", *size, *(word for pair in settings for word in ("-mca", *pair))]

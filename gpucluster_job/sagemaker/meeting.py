@@ -2,7 +2,7 @@
 
 Each of the other hosts connects and sends its name. The first host answers with the public key with which it will log
 in there, or an empty line if its launcher needs none. The host sends `ready`; when all are, the first one sends `go`,
-and at the end `ended CODE`. Each other host's last line is `wrote NAMES`, its new checkpoints as JSON.
+and at the end `ended CODE REASON`. Each other host's last line is `wrote NAMES`, its new checkpoints as JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LONGEST_S = 900.0
 """Containers of one job start within minutes of each other: images and input data take differently long."""
 POLL_S = 1.0
 LONGEST_LINE = 4096
-WROTE = "wrote "
+WROTE, ENDED = "wrote ", "ended "
 
 Check = Callable[[], None]
 """Is called about each second, and may raise."""
@@ -108,16 +108,17 @@ class FirstHost:
         line.send(key)
         self._lines[str(name)] = line
 
-    def end(self, code: int, longest_s: float = 1.0) -> dict[str, list[str]]:
-        """What each of the other hosts has written, if it says so in time."""
+    def end(self, code: int, longest_s: float = 1.0, reason: str = "") -> dict[str, list[str]]:
+        """What each of the other hosts has written, if it says so in time. `reason`: why the job failed."""
+        said = " ".join(reason.split()).encode()[: LONGEST_LINE // 2].decode(errors="ignore")
         until, wrote = time.monotonic() + longest_s, {}
         for line in self._lines.values():
             with suppress(OSError):
-                line.send(f"ended {code}")
+                line.send(f"{ENDED}{code} {said}")
         for host, line in self._lines.items():
             with suppress(OSError, TimeoutError, ValueError):
-                said = line.hear(lambda: None, until) or ""
-                wrote[host] = json.loads(said[len(WROTE) :]) if said.startswith(WROTE) else []
+                heard = line.hear(lambda: None, until) or ""
+                wrote[host] = json.loads(heard[len(WROTE) :]) if heard.startswith(WROTE) else []
             line.close()
         self._server.close()
         return wrote
@@ -131,6 +132,11 @@ def _fitting(names: Sequence[str]) -> str:
     return text
 
 
+def _end(said: str) -> tuple[int, str]:
+    code, _, reason = said[len(ENDED) :].partition(" ")
+    return int(code), reason
+
+
 class OtherHost:
     def __init__(self, first: str, port: int, name: str, check: Check, *, longest_s: float = LONGEST_S) -> None:
         self._first, self._check = first, check
@@ -142,15 +148,25 @@ class OtherHost:
     def ready(self) -> None:
         """Returns when all hosts are. Raises GaveUp."""
         self._line.send("ready")
-        if self._heard() != "go":
-            raise GaveUp(f"{self._first} has ended before the ranks started: its own log says why", self._first)
+        said = self._heard()
+        if said != "go":
+            why = _end(said)[1] or f"{self._first} has ended before the ranks started: its own log says why"
+            raise GaveUp(why, self._first)
 
-    def end_of_job(self) -> int:
-        """The exit code of the first host's launcher. Raises GaveUp."""
+    def end_of_job(self) -> tuple[int, str]:
+        """The exit code of the first host's launcher, and why the job failed. Raises GaveUp."""
         said = self._line.hear(self._check)
-        if said is None or not said.startswith("ended "):
+        if said is None or not said.startswith(ENDED):
             raise GaveUp(f"the connection to {self._first} was lost while the job ran", self._first)
-        return int(said.split()[1])
+        return _end(said)
+
+    def reason(self, longest_s: float) -> str:
+        """Why the job failed, if the first host says so in time."""
+        try:
+            said = self._line.hear(self._check, time.monotonic() + longest_s) or ""
+        except TimeoutError:
+            return ""
+        return _end(said)[1] if said.startswith(ENDED) else ""
 
     def close(self, wrote: Sequence[str] = ()) -> None:
         with suppress(OSError):

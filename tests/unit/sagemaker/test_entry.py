@@ -82,6 +82,42 @@ def test_the_reason_of_a_failure(tmp_path: Path) -> None:
     assert job.failure() == "rank 3 on 127.0.0.1 exited with code 1: ValueError: no such label: 11", log
 
 
+LOSES_ITS_PEER = """
+import os, time
+if os.environ["RANK"] == "1":
+    raise ConnectionResetError("Connection reset by peer")
+time.sleep(1)
+raise ValueError("no such label: 11")
+"""
+
+
+def test_a_host_whose_rank_lost_its_peer_gives_the_peers_reason(tmp_path: Path) -> None:
+    """SageMaker shows the reason of the host that ends first."""
+    job = Job(tmp_path, hosts=2)
+    ended = job.run("--launcher", "srun", *program(tmp_path, LOSES_ITS_PEER))
+    assert [code for code, _ in ended] == [1, 1], ended
+    reasons = {job.failure(host) for host in job.hosts}
+    assert reasons == {"rank 0 on 127.0.0.1 exited with code 1: ValueError: no such label: 11"}, ended
+
+
+NO_LAUNCH = "echo 'horovodrun: no common interface' >&2; exit 4"
+LISTENS = """exec python3 -m http.server --bind $(sed -n 's/^ListenAddress //p' "$3") $(sed -n 's/^Port //p' "$3")"""
+"""In the place of sshd, where nobody logs in: the first host waits until somebody listens."""
+
+
+def test_all_hosts_give_the_reason_of_a_launcher_that_fails(tmp_path: Path) -> None:
+    """It starts the ranks of both from the first."""
+    (tmp_path / "bin").mkdir()
+    for name, text in {"horovodrun": NO_LAUNCH, "sshd": LISTENS}.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        (tmp_path / "bin" / name).chmod(0o755)
+    job = Job(tmp_path, hosts=2, path=str(tmp_path / "bin"))
+    ended = job.run("--launcher", "horovodrun", *program(tmp_path, "pass"))
+    assert [code for code, _ in ended] == [4, 4], ended
+    reasons = {job.failure(host) for host in job.hosts}
+    assert reasons == {"horovodrun exited with code 4: horovodrun: no common interface"}, ended
+
+
 def test_the_exit_code_of_a_rank_that_is_killed(tmp_path: Path) -> None:
     job = Job(tmp_path)
     ((code, _),) = job.run("--launcher", "srun", *program(tmp_path, "import os; os.kill(os.getpid(), 11)"))

@@ -78,11 +78,12 @@ def test_hosts_begin_together_and_learn_the_end(code: int) -> None:
     others = [in_background(lambda name=name, late=late: other(name, late)) for name, late in (("b", 0.0), ("c", 0.5))]  # type: ignore[misc]
     first = FirstHost(port, ["b", "c"], go_on)
     first.gather("ssh-ed25519 AAAA")
-    first.end(code)
+    first.end(code, reason="no\nlabel" if code else "")
     for thread in others:
         thread.join(timeout=10)
     assert sorted(said[:2]) == ["b has ssh-ed25519 AAAA", "c has ssh-ed25519 AAAA"]
-    assert sorted(said[2:]) == ["b begins", f"b ends with {code}", "c begins", f"c ends with {code}"]
+    end = "(3, 'no label')" if code else "(0, '')"
+    assert sorted(said[2:]) == ["b begins", f"b ends with {end}", "c begins", f"c ends with {end}"]
 
 
 def test_a_host_that_does_not_come() -> None:
