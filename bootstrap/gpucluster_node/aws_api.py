@@ -201,7 +201,7 @@ def put_tag(instance: str, key: str, value: str) -> None:
 def save_object(address: str, file: str) -> None:
     """Path-style, as S3's API reference has it for GetObject: a bucket's name may have dots."""
     headers = {"x-amz-content-sha256": hashlib.sha256(b"").hexdigest()}
-    path = "/" + quote(address[len("s3://") :], safe="/-_.~")
+    path = quote(address.split("/", 1)[1], safe="/-_.~")  # s3://bucket/key -> /bucket/key
     found = _patiently(lambda: _sent("s3", path, b"", headers))
     with open(file, "wb") as target:
         target.write(found)

@@ -23,9 +23,7 @@ PAUSE_S = 5.0
 SHOWN = 3
 _LIST = """
 import json, sys, boto3
-from urllib.parse import urlsplit
-place = urlsplit(sys.argv[1])
-bucket, prefix = place.netloc, place.path[1:]
+_, _, bucket, prefix = (sys.argv[1] + "/").split("/", 3)
 prefix = prefix.rstrip("/") + "/" if prefix else ""
 pages = boto3.client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
 print(json.dumps({each["Key"][len(prefix):]: each["Size"] for page in pages for each in page.get("Contents", ())}))
