@@ -43,7 +43,7 @@ class Account:
     def converted(self, name: str, *, in_subnet: bool = True) -> Converted:
         """`in_subnet`: in the subnet that the file names; otherwise as without credentials, in a new VPC."""
         text = (FOLDER / f"{name}.yaml").read_text()
-        for bucket in sorted({*re.findall(r"s3://([a-z0-9-]+)", text)} - self.buckets):
+        for bucket in sorted({*re.findall(r"(?:s3://|BucketName: )([a-z0-9-]+)", text)} - self.buckets):
             self.buckets.add(bucket)
             self.client("s3").create_bucket(Bucket=bucket)
         for asked, own in self._own(text):
