@@ -139,7 +139,7 @@ def _the_head_node_attaches_both_volumes(theirs: Theirs) -> None:
         each["InstanceId"]
         for reservation in ec2.describe_instances()["Reservations"]
         for each in reservation["Instances"]
-        if {"Key": "gpucluster:role", "Value": "head"} in each["Tags"]
+        if {"Key": "gpucluster:role", "Value": "head"} in each.get("Tags", ()) and each["State"]["Name"] == "running"
     )
     tag = [{"Name": "tag:Name", "Values": [f"{NAME}-disk"]}]
     (disk,) = ec2.describe_volumes(Filters=tag)["Volumes"]
