@@ -29,15 +29,9 @@ def generation(*what_replaces: str | None, gib: int, head: HeadNodeConfig) -> st
     generation that the stack wants applies the stack's bundle, and takes the data volume from another head node.
     `gib`: its root disk."""
     root = head.root_volume
-    more = [each for each in (root.iops, root.throughput_mibps, *_cpu_options(head)) if each]
+    launched = INSTANCE_TYPES[head.instance_type].launched_with(head.threads_per_core)
+    more = [each for each in (root.iops, root.throughput_mibps, *(launched.cpu_options or ())) if each]
     return sha256(repr((*what_replaces, gib, *more)).encode()).hexdigest()[:8]
-
-
-def _cpu_options(head: HeadNodeConfig) -> tuple[int, ...]:
-    """Its cores and the threads of each; empty if EC2 launches the type so anyway."""
-    usual = INSTANCE_TYPES[head.instance_type]
-    launched = usual.launched_with(head.threads_per_core)
-    return () if launched == usual else (launched.cores, launched.default_threads)
 
 
 class HeadNode(Construct):
@@ -60,12 +54,12 @@ class HeadNode(Construct):
         config, network, role = context.config, context.network, context.head_role
         root = config.head_node.root_volume
         gib = root_gib(config, context.layout.head_image, baked=False, root=root)
-        instance_type = config.head_node.instance_type
+        instance_type = INSTANCE_TYPES[config.head_node.instance_type]
         self.instance = ec2.Instance(
             self,
             "Instance",
             instance_name=f"{config.name}-head",
-            instance_type=ec2.InstanceType(instance_type),
+            instance_type=ec2.InstanceType(instance_type.name),
             machine_image=machine_image(context.layout.head_image, region=config.region),
             user_data=ec2.UserData.custom(render.user_data(config, "head")),
             vpc=network.vpc,
@@ -81,11 +75,8 @@ class HeadNode(Construct):
             # The budget counts costs with the cluster's tag.
             propagate_tags_to_volume_on_creation=True,
         )
-        if options := _cpu_options(config.head_node):
-            cores, threads = options
-            self.instance.instance.cpu_options = ec2.CfnInstance.CpuOptionsProperty(
-                core_count=cores, threads_per_core=threads
-            )
+        if options := instance_type.launched_with(config.head_node.threads_per_core).cpu_options:
+            self.instance.instance.cpu_options = ec2.CfnInstance.CpuOptionsProperty(**options._asdict())
         if root.throughput_mibps:
             self._disk_of_template(root_disk(context.key, gib, root))
         for number, group in enumerate(config.head_node.security_groups):
@@ -104,7 +95,7 @@ class HeadNode(Construct):
         self.instance.node.add_dependency(network, role, home, context.parameters, *after)
         self.record = self._record(network)
         # CloudWatch refuses the alarm for an instance that EC2 cannot recover (cloud-custodian issue 2935).
-        remedy = "recover" if INSTANCE_TYPES[instance_type].recovered_by_alarm else None
+        remedy = "recover" if instance_type.recovered_by_alarm else None
         self._alarm("Recover", "StatusCheckFailed_System", RECOVER_AFTER_MINUTES, remedy)
         self._alarm("Reboot", "StatusCheckFailed_Instance", REBOOT_AFTER_MINUTES, "reboot")
 

@@ -14,7 +14,7 @@ from constructs import Construct
 from gpucluster import layout as expanded
 from gpucluster import render
 from gpucluster.config.construct_ids import pascal
-from gpucluster.hardware.instances import INSTANCE_TYPES, EfaMode, InstanceType, efa_layout
+from gpucluster.hardware.instances import EfaMode, InstanceType, efa_layout
 from gpucluster.layout import Layout
 from stacks.images import image_id, node_image_id, root_disk, root_gib
 from stacks.network import Network
@@ -127,10 +127,11 @@ class Partition(Construct):
 
     def _template(self, instance_type: InstanceType, efa: EfaMode) -> Template:
         profile_arn = self._launches.profile.instance_profile_arn
+        options = instance_type.cpu_options
         data = Template.LaunchTemplateDataProperty(
             image_id=self.image_id,
             instance_type=instance_type.name,
-            cpu_options=_cpu_options(instance_type),
+            cpu_options=Template.CpuOptionsProperty(**options._asdict()) if options else None,
             user_data=cdk.Fn.base64(self._launches.user_data),
             iam_instance_profile=Template.IamInstanceProfileProperty(arn=profile_arn),
             metadata_options=Template.MetadataOptionsProperty(http_tokens="required", http_put_response_hop_limit=1),
@@ -158,13 +159,6 @@ class Partition(Construct):
 
     def _users_tags(self) -> list[cdk.CfnTag]:
         return [cdk.CfnTag(key=key, value=value) for key, value in self._launches.tags.items()]
-
-
-def _cpu_options(type_: InstanceType) -> Template.CpuOptionsProperty | None:
-    """None if EC2 launches the type so anyway; it takes both numbers or none."""
-    if type_ == INSTANCE_TYPES[type_.name]:
-        return None
-    return Template.CpuOptionsProperty(core_count=type_.cores, threads_per_core=type_.default_threads)
 
 
 def _interfaces(

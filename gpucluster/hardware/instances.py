@@ -30,6 +30,13 @@ FURTHER_CARD = 0
 _WITH_TOPOLOGY = r"(?!p5\.4xlarge)(g6e|hpc6id|hpc[678]a|p3dn|p4de?|p5(en?)?|p6-b[23]00)\..*"
 
 
+class CpuOptions(NamedTuple):
+    """EC2's parameter of this name, in its words."""
+
+    core_count: int
+    threads_per_core: int
+
+
 class InstanceType(NamedTuple):
     name: str
     vcpus: int
@@ -83,6 +90,11 @@ class InstanceType(NamedTuple):
         if threads is None or threads == self.default_threads:
             return self
         return self._replace(vcpus=self.cores * threads, default_threads=threads)
+
+    @property
+    def cpu_options(self) -> CpuOptions | None:
+        """None if EC2 launches the type so anyway; it takes both numbers or none."""
+        return None if self == INSTANCE_TYPES[self.name] else CpuOptions(self.cores, self.default_threads)
 
     @property
     def topology(self) -> bool:
