@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from localcloud.machines import imds_tree
+from localcloud.machines.networks import listening
 from localcloud.machines.spec import InstanceSpec, Metadata
 
 LONGEST_TTL_S = 21600
@@ -67,15 +68,7 @@ def serve(listener: socket.socket, lookup: Lookup, metadata: Metadata, tokens: T
         pass
 
     Handler.lookup, Handler.metadata, Handler.tokens = staticmethod(lookup), metadata, tokens
-    server = _Server(listener.getsockname(), Handler, bind_and_activate=False)
-    server.socket.close()
-    server.socket = listener
-    threading.Thread(target=server.serve_forever, name="imds", daemon=True).start()
-    return server
-
-
-class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
+    return listening.serve(listener, Handler, "imds")
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

@@ -6,10 +6,10 @@ import http.server
 import json
 import secrets
 import socket
-import threading
 
 from localcloud.identity import roles
 from localcloud.identity.roles import Sessions
+from localcloud.machines.networks import listening
 from localcloud.machines.spec import Credentials
 from localcloud.runtime import Locks
 
@@ -63,15 +63,7 @@ def serve(grants: Grants, listener: socket.socket) -> http.server.HTTPServer:
         pass
 
     Handler.grants = grants
-    server = _Server(listener.getsockname(), Handler, bind_and_activate=False)
-    server.socket.close()
-    server.socket = listener
-    threading.Thread(target=server.serve_forever, name="container-credentials", daemon=True).start()
-    return server
-
-
-class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
+    return listening.serve(listener, Handler, "container-credentials")
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
