@@ -82,19 +82,17 @@ class ExistingEfs(Existing):
         return ("efs",)
 
 
-class OpenZfs(Existing):
+class _FsxVolume(Existing):
+    asks_fsx: ClassVar[bool] = True
+    id_key: ClassVar[str] = "volume_id"
+    updates = {"volume_id": _another}
+
+
+class OpenZfs(_FsxVolume):
     type: Annotated[Literal["fsx-openzfs"], TYPE]
     volume_id: FsxVolumeId
 
-    asks_fsx: ClassVar[bool] = True
-    id_key: ClassVar[str] = "volume_id"
-    updates = {"volume_id": _another}
 
-
-class Ontap(Existing):
+class Ontap(_FsxVolume):
     type: Annotated[Literal["fsx-ontap"], TYPE]
     volume_id: FsxVolumeId
-
-    asks_fsx: ClassVar[bool] = True
-    id_key: ClassVar[str] = "volume_id"
-    updates = {"volume_id": _another}
