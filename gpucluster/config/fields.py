@@ -144,7 +144,7 @@ def _own_directory(value: str) -> str:
 
 
 def _path_is_of_system(parts: list[str]) -> bool:
-    """A folder of one's own below /opt hides nothing: https://refspecs.linuxfoundation.org/FHS_3.0/fhs/ch03s13.html."""
+    """A new folder below /opt hides nothing: https://refspecs.linuxfoundation.org/FHS_3.0/fhs/ch03s13.html."""
     if parts[0] == "opt" and len(parts) > 1:
         return parts[1] in _OF_IMAGES
     return parts[0] in _SYSTEM_DIRECTORIES

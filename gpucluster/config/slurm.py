@@ -1,4 +1,4 @@
-"""The section `slurm` of cluster.yaml: how Slurm schedules, and lines of one's own for its files."""
+"""The section `slurm` of cluster.yaml: how Slurm schedules, and the user's lines for its files."""
 
 import re
 from collections.abc import Iterator

@@ -63,8 +63,8 @@ def script_file_is_pinned(script: Script, path: Path, config: ClusterConfig) -> 
 
 @validator("script-pinned", RUN_COMMAND, level="warning")
 def script_pinned(script: Script, path: Path, config: ClusterConfig) -> Findings:
-    """A script in S3 or on a web server has a sha256: otherwise whoever changes it there runs it as root on all
-    nodes."""
+    """A script in S3 or on a web server has a sha256: otherwise a person who can change it there can
+    run any program as root on all nodes."""
     if script.is_local or script.sha256:
         return
     get = f"aws s3 cp {script.source} -" if in_s3(script.source) else f"curl -sSfL {script.source}"

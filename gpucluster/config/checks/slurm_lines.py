@@ -1,4 +1,4 @@
-"""Rules about lines of one's own in Slurm's files, and options on its partitions' and nodes' lines.
+"""Rules about the user's lines in Slurm's files, and the user's options on the lines of partitions and nodes.
 
 What GpuCluster itself sets is read from the templates of these files.
 """

@@ -22,7 +22,7 @@ from gpucluster.sagemaker.following.training import Training
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 POLL_S, JITTER_S = 10.0, 3.0
-"""SageMaker throttles whoever describes jobs more often."""
+"""SageMaker throttles a caller that describes jobs more often."""
 _NO_GROUP = "ResourceNotFoundException"
 """DescribeLogStreams, before the first job of the account prints: its model in botocore."""
 OF_RANK = re.compile(r"\[(?P<label>[^ \]]+) (?P<host>algo-\d+)\] ")
