@@ -15,12 +15,12 @@ from gpucluster.job import (
     channels,
     container,
     notices,
-    program,
     site,
     slurm_keys,
     staging,
     task,
 )
+from gpucluster.job.command import program
 from gpucluster.job.spec import JobSpec, Servers
 from gpucluster.launchers import LAUNCHERS, WITH_SERVERS
 from gpucluster.layout import Layout, Partition

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from gpucluster.addresses import in_s3
 from gpucluster.config.document import Document, Finding
 from gpucluster.errors import GpuClusterError, UsageError
-from gpucluster.job import JobSpec, program, sameness, task
+from gpucluster.job import JobSpec, sameness, task
 from gpucluster.job.checks import default_name, elements
+from gpucluster.job.command import program
 from gpucluster.job.load import fitted, read
 from gpucluster.launchers import LAUNCHERS
 from gpucluster.sagemaker import channels, keys, local_folders, request

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpucluster.errors import UsageError
 from gpucluster.hardware import prices
-from gpucluster.job import JobSpec, SbatchRequest, inner_launcher, load, program
+from gpucluster.job import JobSpec, SbatchRequest, load
+from gpucluster.job.command import inner_launcher, program
 from gpucluster.job.script import folder_name, folder_path
 from gpucluster.layout import Layout
 

@@ -19,7 +19,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from gpucluster.config import loads
-from gpucluster.job import JobSpec, SbatchRequest, load, program
+from gpucluster.job import JobSpec, SbatchRequest, load
+from gpucluster.job.command import program
 from gpucluster.job.reserved import refusal
 from gpucluster.launchers import LAUNCHERS
 from gpucluster.layout import expand

@@ -181,7 +181,7 @@ def test_a_failed_query_for_the_tag_is_repeated(machine: Machine, aws: SignedAws
     "reason", ['step=x line=3: it\'s "broken" & <done> 100 % (log /var/log/x)', "ü" * 300], ids=["quotes", "long"]
 )
 def test_a_failure_becomes_the_instances_tag(machine: Machine, aws: SignedAws, reason: str) -> None:
-    done = run(machine, f"tag_failure {json.dumps(reason, ensure_ascii=False)}", "tag_failure")
+    done = run(machine, f"tag_failure {json.dumps(reason, ensure_ascii=False)}")
     assert done.returncode == 0, done.stderr
     assert aws.tags["gpucluster:boot-failure"] == reason[:250]
 

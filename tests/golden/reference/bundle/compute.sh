@@ -8,7 +8,7 @@ BUNDLE=$(cd -P "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly BUNDLE
 source "$BUNDLE/cluster.sh"
 
-for library in runner locks machine_environment files services firewall imds aws_api parameters tag_failure node_program apt nvidia \
+for library in runner locks machine_environment files services firewall imds aws_api parameters node_program apt nvidia \
     this_machine kernel mounts lustre storage slurm_files this_partition agent monitoring user_scripts; do
     source "$BUNDLE/lib/$library.sh"
 done

@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 
 from gpucluster.config.document import Finding
 from gpucluster.errors import UsageError
-from gpucluster.job import inner_launcher
+from gpucluster.job.command import inner_launcher
+from gpucluster.job.command.started import is_assignment, started
 from gpucluster.job.spec import JobSpec
-from gpucluster.job.started import is_assignment, started
 
 _SECRET = r"(?:.*_)?(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|(?:API|ACCESS|SECRET|PRIVATE)_?KEY)"
 _BUILTINS = ("cd", "source", ".", "export", "eval", "set", "ulimit", "umask", "module", "pushd")

@@ -8,8 +8,8 @@ from itertools import takewhile
 from pathlib import Path
 
 from gpucluster.config.document import Finding
+from gpucluster.job.command.started import Started, commands, started
 from gpucluster.job.spec import JobSpec
-from gpucluster.job.started import Started, commands, started
 
 _PROGRAMS = ("torchrun", "horovodrun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "srun", "deepspeed", "composer")
 _WITH_A_VERB = {"accelerate": "launch", "colossalai": "run"}
