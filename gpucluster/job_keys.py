@@ -145,9 +145,10 @@ SECTIONS: dict[str, tuple[Key, ...]] = {
         Key("notify", form="list", metavar="email|VARIABLE[:EVENT,...]",
             help="Tell of the job's start, end, failure and hang: email, or a variable of your shell that has the "
             "address of a Slack or other webhook; only of some with :failure,hang; repeatable.",
-            meaning="who is told of the job's `start`, `end`, `failure` and `hang`: `email`, or the name of a "
-            "variable of your shell with a webhook's address; `email:failure` is told of failures alone, see "
-            "[seeing.md](seeing.md#notices)", default="nobody", same_run="it is told of the run, whatever it computes"),
+            meaning="who gets a notice of the job's `start`, `end`, `failure` and `hang`: `email`, or the name of a "
+            "variable of your shell with a webhook's address; `email:failure` gets failures alone, see "
+            "[seeing.md](seeing.md#notices)", default="nobody",
+            same_run="the notice is about the run, whatever it computes"),
     ),
     "Packages and containers": (
         Key("requirements", form="list", metavar="FILE",

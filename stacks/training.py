@@ -100,4 +100,4 @@ def rows(stack: Training, reads: Sequence[str]) -> Iterator[Row]:
     for uri in reads:
         place = S3Uri.of(uri)
         prefix = f"{place.bucket}/{place.folder}*"
-        yield Row(policy, f"IAM5[Resource::{partition}:s3:::{prefix}]", "whoever deploys names the data that jobs read")
+        yield Row(policy, f"IAM5[Resource::{partition}:s3:::{prefix}]", "the deployment names the data that jobs read")

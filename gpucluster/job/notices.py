@@ -1,4 +1,4 @@
-"""`notify`: who is told of a job's start, end and failure.
+"""`notify`: who gets a notice of a job's start, end and failure.
 
 Slurm tells the head node (sbatch's --mail-type), and the head node tells the others: bootstrap/gpucluster_node/mail/.
 """

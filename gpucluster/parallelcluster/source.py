@@ -25,7 +25,7 @@ def read(text: str, file: str) -> dict[str, Any]:
     marked = next((number for number, line in enumerate(text.splitlines(), 1) if _TEMPLATE.search(line)), 0)
     if marked:
         what = f"{file}:{marked}: this is a template: {text.splitlines()[marked - 1].strip()[:80]}"
-        raise UsageError(what, "render it first, as whoever wrote it does, then convert the result")
+        raise UsageError(what, "render the template first, then convert the result")
     known = foreign.recognized(document, cluster=True)
     if known and known.what != foreign.PARALLELCLUSTER:
         hint = known.hint if known.what == foreign.PARALLELCLUSTER_2 else "it must have HeadNode and Scheduling"

@@ -68,7 +68,7 @@ def script_pinned(script: Script, path: Path, config: ClusterConfig) -> Findings
     if script.is_local or script.sha256:
         return
     get = f"aws s3 cp {script.source} -" if in_s3(script.source) else f"curl -sSfL {script.source}"
-    message = "has no sha256: whoever changes it there runs what they like as root on these nodes"
+    message = "has no sha256: a user who can change it there can run any program as root on these nodes"
     yield Finding((*path, "source"), message, f"`{get} | sha256sum` prints it: write sha256: …")
 
 

@@ -1,4 +1,4 @@
-"""Lines of one's own in Slurm's files, against the parser of the image's real Slurm. Nothing boots."""
+"""A user's lines in Slurm's files, against the parser of the image's real Slurm. Nothing boots."""
 
 from __future__ import annotations
 

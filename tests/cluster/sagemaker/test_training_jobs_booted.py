@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,3 +108,17 @@ def test_the_rank_that_failed_is_named_and_jobs_lists_both_targets(
         first[1]["job_id"]: ("sagemaker", "COMPLETED"),
     }
     assert rows[on_slurm["job_id"]]["target"] == "cluster"
+
+
+def test_bench_compares_both_targets_in_one_table_and_plot(both: Bed, tmp_path: Path) -> None:
+    plot = tmp_path / "both.svg"
+    program = "import os; print('speed', 100 * int(os.environ['WORLD_SIZE']))"
+    words = ("--targets", "slurm,sagemaker", "--launchers", "mpirun", "-N", "1,2", "--repeats", "1")
+    speed = ("--metrics", "throughput=speed ([0-9]+)", "--plot", str(plot))
+    done = both.gpucluster("bench", *words, *speed, "--", "python3", "-c", program, timeout_s=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads(done.stdout.splitlines()[-1])["settings"]
+    assert {(row["target"], row["nodes"]) for row in rows} == {
+        (target, nodes) for target in ("slurm", "sagemaker") for nodes in (1, 2)
+    }
+    assert {"slurm mpirun", "sagemaker mpirun"} <= set(re.findall("<!-- (.+?) -->", plot.read_text()))

@@ -124,7 +124,7 @@ CASES: dict[str, Case | list[Case]] = {
         Case(
             fails=partition(scripts=[{"source": source}]),
             key="partitions[0].scripts[0].source",
-            says="has no sha256: whoever changes it there runs what they like as root on these nodes",
+            says="has no sha256: a user who can change it there can run any program as root on these nodes",
             passes=named(source),
         )
         for source in (IN_S3, "https://example.com/setup.sh")
