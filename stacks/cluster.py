@@ -64,10 +64,8 @@ class GpuCluster(cdk.Stack):
         self.bundle = self._bundle(synthesizer)
         self.munge_key = self._munge_key()
         self.home = self._home()
-        self.compute_role = roles.node_role(self, "ComputeRole")
-        self.head_role = roles.node_role(self, "HeadRole")
-        roles.attach(self.head_role, config.security.policies.head)
-        roles.attach(self.compute_role, config.security.policies.nodes)
+        self.compute_role = roles.node_role(self, "ComputeRole", config.security.policies.nodes)
+        self.head_role = roles.node_role(self, "HeadRole", config.security.policies.head)
         self.partitions = Partitions(
             self, "Partitions", layout=self.layout, network=self.network, role=self.compute_role, key=self.key
         )

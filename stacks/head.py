@@ -12,8 +12,9 @@ from aws_cdk import aws_route53 as route53
 from constructs import Construct, IDependable
 
 from gpucluster import render
+from gpucluster.config import ClusterConfig
 from gpucluster.config.nodes import HeadNode as HeadNodeConfig
-from gpucluster.hardware.instances import INSTANCE_TYPES
+from gpucluster.hardware.instances import INSTANCE_TYPES, InstanceType
 from stacks.context import Context
 from stacks.images import Template, machine_image, root_device, root_disk, root_gib
 from stacks.network import Network
@@ -78,7 +79,7 @@ class HeadNode(Construct):
         if options := instance_type.launched_with(config.head_node.threads_per_core).cpu_options:
             self.instance.instance.cpu_options = ec2.CfnInstance.CpuOptionsProperty(**options._asdict())
         if root.throughput_mibps:
-            self._disk_of_template(root_disk(context.key, gib, root))
+            self._launch_template(config, generation, root_disk(context.key, gib, root))
         for number, group in enumerate(config.head_node.security_groups):
             own = ec2.SecurityGroup.from_security_group_id(self, f"Group{number}", group, mutable=False)
             self.instance.add_security_group(own)
@@ -86,26 +87,41 @@ class HeadNode(Construct):
             # CloudFormation creates what has a new logical id, then deletes what had the old one. That works even if
             # the old instance was terminated; every other change of a terminated instance fails.
             self.instance.instance.override_logical_id(f"Head{replacements}")
-        tags = {"gpucluster:cluster": config.name, "gpucluster:role": "head", "gpucluster:generation": generation}
-        tagged = cdk.Tags.of(self.instance)
-        for tag, value in tags.items():
-            tagged.add(tag, value)
+        self._tag(config.name, generation)
         # The head node needs the same resources to shut down as to boot: it then terminates its nodes. CloudFormation
         # deletes in reverse order, so the network, the policies and the zone still exist then.
         self.instance.node.add_dependency(network, role, home, context.parameters, *after)
         self.record = self._record(network)
+        self._alarms(instance_type)
+
+    def _launch_template(
+        self, config: ClusterConfig, generation: str, disk: Template.BlockDeviceMappingProperty
+    ) -> None:
+        """Only a launch template can set the throughput of an instance's disk.
+
+        Another version or another template replaces the instance (its schema: LaunchTemplate is create-only). So each
+        generation has a template of its own, whose only version is 1, and a change of the tags stays in place.
+        """
+        tags = {"gpucluster:cluster": config.name, **config.tags}
+        own = Template.LaunchTemplateTagSpecificationProperty(
+            resource_type="launch-template", tags=[cdk.CfnTag(key=key, value=value) for key, value in tags.items()]
+        )
+        data = Template.LaunchTemplateDataProperty(block_device_mappings=[disk])
+        template = Template(self, f"Disk{generation}", launch_template_data=data, tag_specifications=[own])
+        self.instance.instance.launch_template = ec2.CfnInstance.LaunchTemplateSpecificationProperty(
+            launch_template_id=template.ref, version="1"
+        )
+
+    def _tag(self, cluster: str, generation: str) -> None:
+        tags = cdk.Tags.of(self.instance)
+        for key, value in {"cluster": cluster, "role": "head", "generation": generation}.items():
+            tags.add(f"gpucluster:{key}", value)
+
+    def _alarms(self, instance_type: InstanceType) -> None:
         # CloudWatch refuses the alarm for an instance that EC2 cannot recover (cloud-custodian issue 2935).
         remedy = "recover" if instance_type.recovered_by_alarm else None
         self._alarm("Recover", "StatusCheckFailed_System", RECOVER_AFTER_MINUTES, remedy)
         self._alarm("Reboot", "StatusCheckFailed_Instance", REBOOT_AFTER_MINUTES, "reboot")
-
-    def _disk_of_template(self, disk: Template.BlockDeviceMappingProperty) -> None:
-        """Only a launch template can set the throughput of an instance's disk."""
-        data = Template.LaunchTemplateDataProperty(block_device_mappings=[disk])
-        template = Template(self, "Disk", launch_template_data=data)
-        self.instance.instance.launch_template = ec2.CfnInstance.LaunchTemplateSpecificationProperty(
-            launch_template_id=template.ref, version=template.attr_latest_version_number
-        )
 
     def _record(self, network: Network) -> route53.ARecord:
         return route53.ARecord(

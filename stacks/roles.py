@@ -24,8 +24,11 @@ RESOURCES_PER_STATEMENT = 20
 """CDK moves statements that do not fit into a role's inline policies to managed policies of 6,144 characters each."""
 
 
-def node_role(scope: Construct, id_: str) -> iam.Role:
-    return iam.Role(scope, id_, assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"))
+def node_role(scope: Construct, id_: str, policies: Sequence[str] = ()) -> iam.Role:
+    """`policies`: the user's managed policies."""
+    role = iam.Role(scope, id_, assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"))
+    attach(role, policies)
+    return role
 
 
 def bound(scope: Construct, policy_arn: str | None) -> None:

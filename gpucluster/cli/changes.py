@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gpucluster import updates
 from gpucluster.cli.frame.screen import one_line
@@ -54,6 +55,9 @@ class Comparison:
 
     def any(self, *effects: Effect) -> bool:
         return any(change.effect in effects for change in self.changes)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"changes": [change.as_json() for change in self.changes], "lost_heads": self.lost_heads}
 
     def lines(self) -> Iterator[str]:
         """A summary line, then a line for each change, harmless changes first."""

@@ -153,8 +153,7 @@ def _json(config: ClusterConfig, bill: plan.Bill, cloud: dict[str, Any] | None) 
         "usd_per_hour_max": bill.usd_per_hour_max,
         "not_included": bill.not_included,
         "prices": bill.where_and_when,
-        "changes": [change.as_json() for change in cloud["comparison"].changes] if cloud else None,
-        "lost_heads": cloud["comparison"].lost_heads if cloud else None,
+        **(cloud["comparison"].as_json() if cloud else {"changes": None, "lost_heads": None}),
         "checks": [notice._asdict() for notice in cloud["checks"]] if cloud else None,
         "cloud": {key: cloud[key] for key in ("stack_status", "zones")} if cloud else None,
     }

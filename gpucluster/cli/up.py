@@ -91,17 +91,8 @@ def command(
     click.echo(_next_commands(config, changed), err=True)
     if lost := lost_volume(context.config_path, config):
         click.echo(lost, err=True)
-    listed = [change.as_json() for change in comparison.changes]
-    result = {
-        "name": config.name,
-        "region": config.region,
-        "changed": changed,
-        "changes": listed,
-        "lost_heads": comparison.lost_heads,
-        "outputs": outputs,
-        "seconds": round(time.monotonic() - began, 1),
-    }
-    click.echo(json.dumps(result))
+    what = {"name": config.name, "region": config.region, "changed": changed, **comparison.as_json()}
+    click.echo(json.dumps({**what, "outputs": outputs, "seconds": round(time.monotonic() - began, 1)}))
     return 0
 
 

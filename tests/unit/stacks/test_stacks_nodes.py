@@ -279,6 +279,27 @@ def test_a_template_has_the_throughput_of_the_heads_disk(template_of: Callable[[
     assert "BlockDeviceMappings" not in head and list(named) == ["BlockDeviceMappings"]
 
 
+def test_tags_reach_the_heads_template_without_another_head_and_another_disk_is_another_template(
+    template_of: Callable[[str], Template],
+) -> None:
+    """CloudFormation replaces an instance whose template or version changes."""
+
+    def launched_from(text: str) -> tuple[dict[str, Any], list[dict[str, str]]]:
+        template = template_of(text)
+        named = only(template, "AWS::EC2::Instance")["Properties"]["LaunchTemplate"]
+        (own,) = template["Resources"][named["LaunchTemplateId"]["Ref"]]["Properties"]["TagSpecifications"]
+        assert own["ResourceType"] == "launch-template"
+        return named, own["Tags"]
+
+    text = ROOT.replace("THROUGHPUT", "throughput_mibps: 500")
+    before, plain = launched_from(text)
+    tagged, tags = launched_from(text + "tags: {team: vision}")
+    other, _ = launched_from(text.replace("500", "600"))
+    assert plain == [{"Key": "gpucluster:cluster", "Value": "GpuCluster"}]
+    assert tags == [*plain, {"Key": "team", "Value": "vision"}]
+    assert tagged == before != other
+
+
 def test_threads_off_are_cpu_options_of_those_types_that_have_them(template_of: Callable[[str], Template]) -> None:
     text = cluster("c5.18xlarge, c7a.large").replace("{{", "{").replace("max_nodes", "threads_per_core: 1, max_nodes")
     template = template_of(text.replace("volume_gib: 77", "volume_gib: 77, threads_per_core: 1"))
