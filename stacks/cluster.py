@@ -79,16 +79,7 @@ class GpuCluster(cdk.Stack):
         needs = [self.munge_key, self.compute_role, self.storage, *accounts, self.monitoring.logs]
         self.bundle.announce_to_nodes(self.parameters, *needs)
         self.bundle.announce(self.parameters, self.network, self.head_role, self.home, *needs)
-        self.head = HeadNode(
-            self,
-            "Head",
-            context=context,
-            home=self.home,
-            generation=self.head_generation,
-            replacements=self.replacements,
-            after=needs,
-            topic_arn=self.monitoring.topic_arn,
-        )
+        self.head = self._head(context, needs)
         self._budget(context)
         scripts_s = minutes(config.head_node.scripts) * 60
         live = self.bundle.wait_until_live(self.head, self.parameters, scripts_s=scripts_s)
@@ -105,6 +96,18 @@ class GpuCluster(cdk.Stack):
         from stacks.accounting import Accounting
 
         return [Accounting(self, "Accounting", context=context)]
+
+    def _head(self, context: Context, after: list[Construct]) -> HeadNode:
+        return HeadNode(
+            self,
+            "Head",
+            context=context,
+            home=self.home,
+            generation=self.head_generation,
+            replacements=self.replacements,
+            after=after,
+            topic_arn=self.monitoring.topic_arn,
+        )
 
     def _budget(self, context: Context) -> None:
         if self._config.budget:
