@@ -78,4 +78,4 @@ class ControlPlane:
         self.grants = Grants(self.sessions, locks)
         folder = lru_cache(maxsize=1)(lambda: jobs or Path(tempfile.mkdtemp(prefix="localcloud-jobs-")))
         services.install(self.runtime, pushed_keys, contents, Site(self.runtime, self.grants, contents, folder))
-        self.moto: WsgiApp = Dispatcher(create_backend_app)
+        self.moto = Dispatcher(create_backend_app)

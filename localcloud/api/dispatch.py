@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+from moto.backends import SERVICE_NAMES
 from moto.core import responses, utils
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
@@ -17,3 +19,9 @@ class Dispatcher(DomainDispatcherApplication):
         responses.method_names_from_class = names  # type: ignore[attr-defined]
         # moto compares the host with the names of its folders, which it looks up on the disk.
         self.get_backend_for_host = lru_cache(maxsize=1024)(super().get_backend_for_host)  # type: ignore[method-assign]
+
+    def bind(self, services: Iterable[SERVICE_NAMES]) -> None:
+        """Lets these services of moto, e.g. sagemaker, answer for this cloud, also if the process makes another cloud.
+        Others belong to the cloud that is the newest at their first request."""
+        for service in services:
+            self.app_instances[service] = self.create_app(service)

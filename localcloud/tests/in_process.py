@@ -13,6 +13,7 @@ from botocore.awsrequest import AWSPreparedRequest, AWSRequest, AWSResponse
 from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
+from moto.backends import SERVICE_NAMES
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 REGION, SECRET = "us-east-1", "in-process"
@@ -21,6 +22,8 @@ _PLAIN = Config(
 )  # so that invalid requests reach the cloud
 
 
+_BOUND: tuple[SERVICE_NAMES, ...] = ("ec2", "ec2instanceconnect", "fsx", "rds", "sagemaker", "service-quotas")
+"""moto's names of the services whose answers depend on the control plane: its faults, machines and files."""
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
@@ -54,6 +57,7 @@ class InProcess:
             tunnel_address="127.0.0.1:1",
             jobs=directory / "jobs",
         )
+        plane.moto.bind(_BOUND)
         self._app = server.Application(plane, None)
         self.faults = plane.runtime.faults
 

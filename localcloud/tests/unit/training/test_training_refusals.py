@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from localcloud.faults import parse
 from localcloud.tests.in_process import InProcess, refusal
 from localcloud.tests.refusal_cases import ACCOUNT, allow, document, new
+from localcloud.training import quotas
 
 Request = dict[str, Any]
 Change = Callable[[Request], Any]
@@ -175,6 +177,17 @@ def test_service_quotas_lists_sagemakers(cloud: InProcess) -> None:
     one = client.get_service_quota(ServiceCode="sagemaker", QuotaCode=code)["Quota"]
     cloud.faults.clear(fault.id)
     assert (one["QuotaName"], one["Value"]) == (GPUS, 0)
+
+
+def test_another_cloud_of_the_process_does_not_answer_for_this_one(cloud: InProcess, tmp_path: Path) -> None:
+    other = InProcess(tmp_path)
+    fault = cloud.faults.add(parse({"kind": "quota", "quota_code": GPUS, "value": 7}))
+    code = quotas.code(GPUS)
+    shown = [each.client("service-quotas") for each in (cloud, other)]
+    values = [each.get_service_quota(ServiceCode="sagemaker", QuotaCode=code)["Quota"]["Value"] for each in shown]
+    cloud.faults.clear(fault.id)
+    other.close()
+    assert values == [7, quotas.UNLIMITED]
 
 
 def test_tags_of_a_job(cloud: InProcess, roles: dict[str, str]) -> None:
