@@ -5,18 +5,16 @@ from __future__ import annotations
 import io
 import json
 import random
-import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bed import ROOT, WHEELS, Bed
+from bed import Bed
 
-from localcloud.machines import image
 from tests.cluster.sagemaker import trainer
 from tests.cluster.sagemaker.trainer import BUCKET
+from tests.nightly.sagemaker import hosts
 
 SUBJECTS = [
     "gpucluster_job/sagemaker/*.py",
@@ -26,43 +24,23 @@ SUBJECTS = [
     "localcloud/training/*.py",
     "bootstrap/environments/tensorflow-cpu.txt",
     "tests/nightly/sagemaker/pipes/*",
+    "tests/nightly/sagemaker/hosts.py",
 ]
 COVERED_BY = "test_training_jobs_booted.py: mpirun and FastFile; test_training_jobs.py: the pipes; test_channel_plan.py"
 JOB = Path(__file__).parent / "pipes"
-GUESTS = "/opt/wheels"
-"""Where hosts find the folder of `up --wheels`."""
-HOROVODRUN = f'#!/bin/sh\nexec {GUESTS}/bin/python3 -m horovod.runner.launch "$@"\n'
+HOROVODRUN = f'#!/bin/sh\nexec {hosts.GUESTS}/bin/python3 -m horovod.runner.launch "$@"\n'
 RANKS, OBJECTS, ROWS, EPOCHS = 4, 16, 16, 3
 
 pytestmark = pytest.mark.timeout(1800)
 
 
-def programs(folder: Path) -> Path:
-    """The nodes' Python 3.11 with the packages of the lock for CPUs: the guests' own Python is newer."""
-    (interpreter,) = (image.build() / "opt/python").glob("cpython-3.11*.tar.gz")
-    subprocess.run(["tar", "-xzf", interpreter, "-C", folder, "--strip-components=1"], check=True)
-    lock = ROOT / "bootstrap/environments/tensorflow-cpu.txt"
-    links = [word for each in (WHEELS, WHEELS / lock.stem) for word in ("--find-links", str(each))]
-    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin/python3"), "install", "--quiet", "--no-deps"]
-    more = ("--break-system-packages", "--no-compile", "--no-warn-script-location")
-    subprocess.run([*pip, *more, *links, "-r", str(lock)], check=True, timeout=900)
-    (folder / "bin/horovodrun").write_text(HOROVODRUN)  # pip's has the path of this machine
-    (folder / "bin/horovodrun").chmod(0o755)
-    return folder
-
-
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """Without a cluster."""
-    bed = Bed.make(tmp_path_factory.mktemp("pipes"))
-    folder = programs(tmp_path_factory.mktemp("programs"))
-    try:
-        done = bed.localcloud("up", "--detach", "--port", str(bed.port), "--wheels", str(folder))
-        assert done.returncode == 0, done.stderr
-        trainer.make(bed)
+    folder = hosts.programs(tmp_path_factory.mktemp("programs"), "tensorflow-cpu.txt")
+    (folder / "bin/horovodrun").write_text(HOROVODRUN)  # pip's has the path of this machine
+    (folder / "bin/horovodrun").chmod(0o755)
+    with hosts.up(tmp_path_factory.mktemp("pipes"), folder) as bed:
         yield bed
-    finally:
-        bed.close()
 
 
 def put_objects(bed: Bed) -> None:

@@ -1,6 +1,5 @@
 """The commands that start ranks on SageMaker hosts, and their own variables."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -11,14 +10,6 @@ from gpucluster_job.sagemaker import launchers, ours
 from gpucluster_job.sagemaker.inputs import Host
 from tests.unit.sagemaker.hosts import Job, program
 
-TRAINS = """
-import torch, torch.distributed as dist
-dist.init_process_group("gloo")
-total = torch.tensor([float(dist.get_rank())])
-dist.all_reduce(total)
-print(f"sum {total.item():g} of {dist.get_world_size()}", flush=True)
-dist.destroy_process_group()
-"""
 HOSTS = ["algo-1", "algo-2"]
 
 
@@ -66,18 +57,6 @@ def test_a_users_own_choice_of_network_and_port() -> None:
     assert (found["GPUCLUSTER_STATE"], found["NODE_RANK"]) == ("/opt/ml/checkpoints", "1")
 
 
-@pytest.mark.skipif(not shutil.which("torchrun"), reason="no torchrun on the PATH")
-@pytest.mark.parametrize("hosts", [1, 2])
-def test_torchrun(tmp_path: Path, hosts: int) -> None:
-    torchrun = shutil.which("torchrun") or ""
-    job = Job(tmp_path, hosts=hosts)
-    words = ["--", f"{os.path.dirname(torchrun)}/python", *program(tmp_path, TRAINS)[2:]]
-    ended = job.run("--ranks-per-node", "2", *words)
-    assert [code for code, _ in ended] == [0] * hosts, ended
-    total = {1: "sum 1 of 2", 2: "sum 6 of 4"}[hosts]
-    assert all(log.count(total) == 2 for _, log in ended), ended
-
-
 @pytest.mark.skipif(not shutil.which("mpirun"), reason="no mpirun on the PATH")
 def test_mpirun_on_one_host(tmp_path: Path) -> None:
     job = Job(tmp_path)
@@ -85,15 +64,3 @@ def test_mpirun_on_one_host(tmp_path: Path) -> None:
     ((code, log),) = job.run("--launcher", "mpirun", "--ranks-per-node", "2", *words)
     assert code == 0, log
     assert "[1 127.0.0.1] rank 1 of 2\n" in log
-
-
-@pytest.mark.skipif(
-    not (shutil.which("mpirun") and shutil.which("sshd", path="/usr/sbin:/sbin:" + os.environ["PATH"])),
-    reason="no mpirun or no sshd on the PATH",
-)
-def test_mpirun_on_two_hosts(tmp_path: Path) -> None:
-    job = Job(tmp_path, hosts=2)
-    words = program(tmp_path, "import os; print('rank', os.environ['RANK'], 'on', os.environ['SM_CURRENT_HOST'])")
-    ended = job.run("--launcher", "mpirun", "--ranks-per-node", "2", *words)
-    assert [code for code, _ in ended] == [0, 0], ended
-    assert "[3 127.0.0.2] rank 3 on 127.0.0.2\n" in ended[0][1]
