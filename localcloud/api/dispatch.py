@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from moto.backends import SERVICE_NAMES
 from moto.core import responses, utils
@@ -20,8 +20,8 @@ class Dispatcher(DomainDispatcherApplication):
         # moto compares the host with the names of its folders, which it looks up on the disk.
         self.get_backend_for_host = lru_cache(maxsize=1024)(super().get_backend_for_host)  # type: ignore[method-assign]
 
-    def bind(self, services: Iterable[SERVICE_NAMES]) -> None:
-        """Lets these services of moto, e.g. sagemaker, answer for this cloud, also if the process makes another cloud.
-        Others belong to the cloud that is the newest at their first request."""
+    def bind(self, services: Iterable[str]) -> None:
+        """Lets these services answer for this cloud, also if the process makes another cloud. Others belong to the cloud
+        that is the newest at their first request. `services`: as moto's backend_index names them."""
         for service in services:
-            self.app_instances[service] = self.create_app(service)
+            self.app_instances[service] = self.create_app(cast(SERVICE_NAMES, service))  # its type lacks some

@@ -13,7 +13,6 @@ from botocore.awsrequest import AWSPreparedRequest, AWSRequest, AWSResponse
 from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
-from moto.backends import SERVICE_NAMES
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 REGION, SECRET = "us-east-1", "in-process"
@@ -22,7 +21,7 @@ _PLAIN = Config(
 )  # so that invalid requests reach the cloud
 
 
-_BOUND: tuple[SERVICE_NAMES, ...] = ("ec2", "ec2instanceconnect", "fsx", "rds", "sagemaker", "service-quotas")
+_BOUND = ("ec2", "ec2instanceconnect", "fsx", "rds", "sagemaker", "servicequotas")
 """moto's names of the services whose answers depend on the control plane: its faults, machines and files."""
 _FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 
 import pytest
 from gpucluster_node import record_ends
 from synthesis import ROOT, Template, synthesize
 
 from gpucluster.head import records
+
+
+@pytest.fixture(autouse=True)
+def _no_credentials_for_later_tests() -> Iterator[None]:
+    """A later test of the process would call AWS with them."""
+    before = _variables_of_aws()
+    yield
+    changed = {name for name, _ in before ^ _variables_of_aws()}
+    assert not changed, f"the test has changed {changed} for all later tests"
+
+
+def _variables_of_aws() -> set[tuple[str, str]]:
+    return {(name, value) for name, value in os.environ.items() if name.startswith("AWS_")}
 
 
 @pytest.fixture(autouse=True)

@@ -54,8 +54,6 @@ def test_another_file(submit, tmp_path):
 @mock_aws
 def test_a_job_is_submitted_and_then_skipped(submit, monkeypatch):
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "one")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "two")
     s3 = boto3.client("s3", region_name="us-west-2")
     s3.create_bucket(Bucket="bucket-of-mine", CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
     code, out, err = submit("submit", "job.yaml", "--gpus", "4")

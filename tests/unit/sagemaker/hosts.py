@@ -3,8 +3,10 @@ name."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -16,10 +18,14 @@ PACKAGE = Path(__file__).parents[3] / "gpucluster_job"
 
 
 def free_port() -> int:
-    """The hosts meet on the next one, too."""
-    with socket.socket() as taken:
-        taken.bind(("", 0))
-        return int(taken.getsockname()[1]) - 4
+    """The first of five that are free: the hosts meet on those after it. The kernel gives none of these to a client
+    (Linux's ip_local_port_range begins at 32768)."""
+    for first in random.sample(range(20000, 30000, 5), 100):
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+            for port in range(first, first + 5):
+                held.enter_context(socket.socket()).bind(("", port))
+            return first
+    raise RuntimeError("no five free ports between 20000 and 30000")
 
 
 class Job:

@@ -179,14 +179,15 @@ def test_service_quotas_lists_sagemakers(cloud: InProcess) -> None:
     assert (one["QuotaName"], one["Value"]) == (GPUS, 0)
 
 
-def test_another_cloud_of_the_process_does_not_answer_for_this_one(cloud: InProcess, tmp_path: Path) -> None:
-    other = InProcess(tmp_path)
-    fault = cloud.faults.add(parse({"kind": "quota", "quota_code": GPUS, "value": 7}))
-    code = quotas.code(GPUS)
-    shown = [each.client("service-quotas") for each in (cloud, other)]
-    values = [each.get_service_quota(ServiceCode="sagemaker", QuotaCode=code)["Quota"]["Value"] for each in shown]
-    cloud.faults.clear(fault.id)
-    other.close()
+def test_a_later_cloud_of_the_process_does_not_answer_for_an_earlier_one(tmp_path: Path) -> None:
+    for name in ("earlier", "later"):
+        (tmp_path / name).mkdir()
+    both = [InProcess(tmp_path / name) for name in ("earlier", "later")]
+    both[0].faults.add(parse({"kind": "quota", "quota_code": GPUS, "value": 7}))
+    asked = {"ServiceCode": "sagemaker", "QuotaCode": quotas.code(GPUS)}
+    values = [each.client("service-quotas").get_service_quota(**asked)["Quota"]["Value"] for each in both]
+    for each in both:
+        each.close()
     assert values == [7, quotas.UNLIMITED]
 
 
