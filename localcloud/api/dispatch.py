@@ -21,7 +21,7 @@ class Dispatcher(DomainDispatcherApplication):
         self.get_backend_for_host = lru_cache(maxsize=1024)(super().get_backend_for_host)  # type: ignore[method-assign]
 
     def bind(self, services: Iterable[str]) -> None:
-        """Lets these services answer for this cloud, also if the process makes another cloud. Others belong to the cloud
+        """Lets these services answer for this cloud, also if the process makes another one. Others belong to the cloud
         that is the newest at their first request. `services`: as moto's backend_index names them."""
         for service in services:
             self.app_instances[service] = self.create_app(cast(SERVICE_NAMES, service))  # its type lacks some

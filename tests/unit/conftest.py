@@ -1,4 +1,4 @@
-"""Synthesized stacks for every test that asks for one."""
+"""Synthesized stacks for every test that asks for one, and what keeps tests of one process apart."""
 
 from __future__ import annotations
 
@@ -31,6 +31,15 @@ def _records_without_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     test_node_forged_rows.py have."""
     monkeypatch.setattr(records, "MARKS", False)
     monkeypatch.setattr(record_ends, "END", "")
+
+
+@pytest.fixture
+def moto_sagemaker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """moto's own answers: a local cloud in this process has put others in their place."""
+    import moto.sagemaker.urls
+    from moto.sagemaker.responses import SageMakerResponse
+
+    monkeypatch.setitem(moto.sagemaker.urls.url_paths, "{0}/$", SageMakerResponse.dispatch)
 
 
 @pytest.fixture(scope="session")

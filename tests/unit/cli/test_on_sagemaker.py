@@ -52,7 +52,7 @@ def test_another_file(submit, tmp_path):
 
 
 @mock_aws
-def test_a_job_is_submitted_and_then_skipped(submit, monkeypatch):
+def test_a_job_is_submitted_and_then_skipped(submit, monkeypatch, moto_sagemaker):
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     s3 = boto3.client("s3", region_name="us-west-2")
     s3.create_bucket(Bucket="bucket-of-mine", CreateBucketConfiguration={"LocationConstraint": "us-west-2"})

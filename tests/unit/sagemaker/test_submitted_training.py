@@ -7,11 +7,9 @@ import json
 import tarfile
 
 import boto3
-import moto.sagemaker.urls
 import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
-from moto.sagemaker.responses import SageMakerResponse
 
 from gpucluster.config.parse import parse
 from gpucluster.errors import AwsError, JobSpecError, UsageError
@@ -42,9 +40,7 @@ def made_once():
 
 
 @pytest.fixture
-def clients(made_once, monkeypatch):
-    # A local cloud in this process has put its own answers in place of moto's.
-    monkeypatch.setitem(moto.sagemaker.urls.url_paths, "{0}/$", SageMakerResponse.dispatch)
+def clients(made_once, moto_sagemaker):
     with mock_aws():
         place = {"LocationConstraint": "us-west-2"}
         made_once["s3"].create_bucket(Bucket=BUCKET, CreateBucketConfiguration=place)
