@@ -135,14 +135,18 @@ def test_another_volume_takes_the_place_of_the_first(head: Node) -> None:  # noq
     assert _exports(head).startswith(f"{head.root}/data ")
 
 
-OPENZFS = {"mount": "/data", "type": "fsx-openzfs", "dns_name": "fs-2.example", "mount_name": "/vol", "for_everybody": []}
+OPENZFS = {
+    "mount": "/data",
+    "type": "fsx-openzfs",
+    "dns_name": "fs-2.example",
+    "mount_name": "/vol",
+    "for_everybody": [],
+}
 OF_KINDS = {"ebs": ENTRY, "efs": efs("/data"), "fsx-lustre": fsx("/data"), "fsx-openzfs": OPENZFS}
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.permutations(OF_KINDS, 2)))
-def test_another_kind_takes_the_place_of_the_first_and_leaves_nothing_of_it(  # noqa: F811
-    head: Node, before: str, after: str
-) -> None:
+def test_nothing_is_left_of_another_kind(head: Node, before: str, after: str) -> None:  # noqa: F811
     _answers(head, f'touch "$ROOT/mounted/{_place(head)}"')
     for kind in (before, after):
         head.has(OF_KINDS[kind])
