@@ -136,11 +136,12 @@ class Keeper:
             found = self._mark()
         except OSError:
             return
-        if self._marked not in (None, found) and self._held is not None:
+        is_another, self._marked = self._marked not in (None, found), found
+        if is_another:
             with self._lock:
-                self._held, self._try_at = None, self._now()
-            self._ask()
-        self._marked = found
+                had, self._held, self._try_at = self._held, None, self._now()
+            if had:
+                self._ask()
 
     def _ask(self) -> None:
         try:
