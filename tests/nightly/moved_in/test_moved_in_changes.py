@@ -46,11 +46,13 @@ SECOND = '#!/bin/sh\necho "second $*" >/var/tmp/ran-too\n'
 READ = f"import boto3; print(boto3.client('s3').get_object(Bucket='{BUCKET}', Key='for-jobs')['Body'].read())"
 READS = f'/usr/bin/python3 -c "{READ}"'
 DATA = f"s3://{BUCKET}/data"
-FILE_SYSTEMS = {"/lustre": "lustre", "/efs": "nfs4", "/zfs": "nfs4", "/ontap": "nfs4", "/own": "nfs4"}
-DISKS = ("/disk", "/old")
-LEFT_ON_HEAD = """
+MOUNTS = ("/lustre", "/efs", "/zfs", "/ontap", "/own", "/disk", "/old")
+MOUNTED = f"for each in {' '.join(MOUNTS)}; do if mountpoint -q $each; then echo $each; fi; done"
+NAMED = f"for each in {' '.join(MOUNTS)}; do echo $each >$each/was; done"
+"""A file on each, with the place where it was mounted first."""
+LEFT_ON_HEAD = f"""
 cat /etc/fstab /etc/slurm/slurm.conf
-findmnt --raw --noheadings --output TARGET,FSTYPE --types nfs4,lustre,ext4,xfs | sort
+{MOUNTED}
 find /etc/exports.d /etc/gpucluster/tunnels /var/lib/gpucluster/mounts /var/lib/gpucluster/disks /etc/profile.d \
     -type f 2>/dev/null | sort
 ls /etc/systemd/system | grep gpucluster
@@ -177,6 +179,12 @@ class Changes:
         found = self.bed.client("ec2").describe_instances(InstanceIds=[instance_id])
         return dict(found["Reservations"][0]["Instances"][0])
 
+    def head_in_template(self) -> dict[str, Any]:
+        """The head node's properties. The local cloud keeps no CpuOptions of instances."""
+        body = self.bed.client("cloudformation").get_template(StackName=NAME)["TemplateBody"]
+        (head,) = (each for each in body["Resources"].values() if each["Type"] == "AWS::EC2::Instance")
+        return dict(head["Properties"])
+
     def disk(self, instance_id: str) -> tuple[int, int, int]:
         """GiB, IOPS and MiB/s of an instance's root disk."""
         attached = [{"Name": "attachment.instance-id", "Values": [instance_id]}]
@@ -242,7 +250,7 @@ def with_all(changes: Changes) -> Config:
 ADDED = [
     "head_node.scripts",
     *(f"partitions[work].{key}" for key in ("scripts", "partition_options", "node_options")),
-    *(f"storage[{mount}]" for mount in (*FILE_SYSTEMS, *DISKS)),
+    *(f"storage[{mount}]" for mount in MOUNTS),
     f"s3_access[{DATA}]",
     *(f"security.policies.{role}" for role in ("head", "nodes", "jobs")),
     "security.permissions_boundary_arn",
@@ -258,19 +266,15 @@ def test_what_is_added_reaches_running_nodes_and_a_running_job_stays(changes: Ch
     roles = changes.roles()
     assert all(changes.attached(name) == [changes.policy] for name in WITH_POLICIES)
     assert all(each["boundary"] == changes.boundary for each in roles.values()), roles
-    assert changes.on_head(f"cat /old/before; {_mounts()}").split() == ["kept", *FILE_SYSTEMS, *DISKS]
-    assert changes.on_node(f"{READS}; cat /old/before; hostname; {_mounts()}").split("\n")[1:] == [
-        "kept", node, *FILE_SYSTEMS, *DISKS
+    assert changes.on_head(f"{NAMED}; cat /old/before; {MOUNTED}").split() == ["kept", *MOUNTS]
+    assert changes.on_node(f"{READS}; cat /old/before; hostname; {MOUNTED}").split()[-2 - len(MOUNTS) :] == [
+        "kept", node, *MOUNTS
     ]  # fmt: skip
     assert instance_of(bed, node) == launched, "the same node, without another boot"
     shown = bed.ssh("scontrol", "--oneliner", "show", "node", node)
     assert "Weight=5" in shown and "fast" in shown
     assert "MaxTime=2-00:00:00" in bed.ssh("scontrol", "show", "partition", "work")
     assert changes.on_head("ls /var/tmp/ran* 2>/dev/null | wc -l") == "0\n", "scripts are for a head node that boots"
-
-
-def _mounts() -> str:
-    return f"for each in {' '.join((*FILE_SYSTEMS, *DISKS))}; do mountpoint -q $each && echo $each; done"
 
 
 def test_a_jobs_role_that_went_and_came_back_is_used_by_a_running_job(changes: Changes) -> None:
@@ -354,11 +358,13 @@ def test_other_nodes_and_other_kinds_of_storage_need_a_drain(changes: Changes) -
         **removed, "tags": NEW_NODES, "partitions[work].scripts": IN_PLACE,
         **dict.fromkeys([*moved, *other, "storage[/lustre]"], DRAIN),
     }  # fmt: skip
-    kinds = "for each in /zfs /own /disk; do findmnt -no FSTYPE $each; done; mountpoint /lustre || :"
-    assert changes.on_head(kinds).split("\n")[:4] == ["ext4", "lustre", "nfs4", "/lustre is not a mountpoint"]
-    assert changes.on_node(f"{kinds}; nproc; ls /var/tmp").split("\n")[:3] == ["nfs4", "lustre", "nfs4"]
+    there = "cat /efs/was /ontap/was /own/was /disk/was /old/was; ls /zfs/was 2>/dev/null || echo empty; hostname"
+    moved_to = ["/efs", "/ontap", "/lustre", "/zfs", "/old", "empty"]
+    assert changes.on_head(f"{there}; {MOUNTED}").split() == [*moved_to, "head", *MOUNTS[1:]]
+    assert changes.on_node(f"{there}; {MOUNTED}").split() == [*moved_to, "work-1", *MOUNTS[1:]]
     node = changes.instance(changes.the_node())
-    assert node["InstanceType"] == "m6i.2xlarge" and node["CpuOptions"] == {"CoreCount": 4, "ThreadsPerCore": 1}
+    (template,) = changes.templates().values()
+    assert node["InstanceType"] == "m6i.2xlarge" and template["CpuOptions"] == {"CoreCount": 4, "ThreadsPerCore": 1}
     assert "CPUTot=4 " in bed.ssh("scontrol", "--oneliner", "show", "node", "work-1")
     tags = _tags(node["Tags"])
     assert tags["team"] == "speech" and "cost center" not in tags
@@ -393,7 +399,7 @@ def test_a_head_node_with_another_disk_takes_over_and_the_first_one_comes_back(c
     (head,) = bed.instances("head")
     assert head not in heads and changes.disk(head) == (150, 4000, 500)
     found = changes.instance(head)
-    assert found["CpuOptions"] == {"CoreCount": 1, "ThreadsPerCore": 1}
+    assert changes.head_in_template()["CpuOptions"] == {"CoreCount": 1, "ThreadsPerCore": 1}
     assert changes.group in {each["GroupId"] for each in found["SecurityGroups"]}
     assert changes.on_head("cat /var/tmp/ran /home/ubuntu/kept") == "changed head d\nkept\n"
     assert changes.on_node("echo runs") == "runs"
