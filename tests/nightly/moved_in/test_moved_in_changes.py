@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from bed import Bed, Submitted, wait_for
+from bed import Bed, wait_for
 from beds import opened
 from test_changes import instance_of, let_end, running_job
 
 from tests.cluster.moved_in.there_before import ZONE, FileSystems, Network, volume_state, volume_with_a_file
+from tests.nightly.moved_in.seen import MOUNTED, MOUNTS, Seen, differences, tags_of
 
 SUBJECTS = [
     "gpucluster/updates/*",
@@ -46,32 +47,20 @@ SECOND = '#!/bin/sh\necho "second $*" >/var/tmp/ran-too\n'
 READ = f"import boto3; print(boto3.client('s3').get_object(Bucket='{BUCKET}', Key='for-jobs')['Body'].read())"
 READS = f'/usr/bin/python3 -c "{READ}"'
 DATA = f"s3://{BUCKET}/data"
-MOUNTS = ("/lustre", "/efs", "/zfs", "/ontap", "/own", "/disk", "/old")
-MOUNTED = f"for each in {' '.join(MOUNTS)}; do if mountpoint -q $each; then echo $each; fi; done"
 NAMED = f"for each in {' '.join(MOUNTS)}; do echo $each >$each/was; done"
 """A file on each, with the place where it was mounted first."""
-LEFT_ON_HEAD = f"""
-cat /etc/fstab /etc/slurm/slurm.conf
-{MOUNTED}
-find /etc/exports.d /etc/gpucluster/tunnels /var/lib/gpucluster/mounts /var/lib/gpucluster/disks /etc/profile.d \
-    -type f 2>/dev/null | sort
-ls /etc/systemd/system | grep gpucluster
-"""
-
 WITH_POLICIES = ("HeadRole", "ComputeRole", "StorageJobsRole")
-HASH = 8
-"""Characters of CDK's hash at the end of a logical id."""
 
 Config = dict[str, Any]
 
 
-class Changes:
+class Changes(Seen):
     def __init__(self, bed: Bed) -> None:
-        self.bed, self.network = bed, Network(bed.client("ec2"))
+        super().__init__(bed, NAME)
+        self.network = Network(bed.client("ec2"))
         self.network.add_endpoint()
         self.group = self.network.group("licences")
         self.files = FileSystems(bed, self.network)
-        self.iam = bed.client("iam")
         granted = {"Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{BUCKET}/for-jobs"}
         self.policy = self._policy("team", granted)
         self.boundary = self._policy("boundary", {"Action": "*", "Resource": "*"})
@@ -87,7 +76,6 @@ class Changes:
         self.old = ""
         """A volume with a file, once the head node has made it."""
         self.first: dict[str, Any] = {}
-        self.job: Submitted | None = None
 
     def _policy(self, name: str, statement: dict[str, str]) -> str:
         document = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **statement}]}
@@ -114,92 +102,10 @@ class Changes:
         assert job.exit_code == 0, job.told + "\n".join(job.log)
         return "\n".join(line.partition("] ")[2] for line in job.log)
 
-    def on_head(self, command: str) -> str:
-        return self.bed.ssh("sudo", "bash", "-c", command)
-
-    def state(self) -> dict[str, Any]:
-        """All that these keys change, without what is another one each time: ids, and versions of templates."""
-        return {
-            "roles": self.roles(),
-            "templates": self.templates(),
-            "groups": self.groups(),
-            "tags": self.tags(),
-            "head": self.on_head(LEFT_ON_HEAD).splitlines(),
-        }
-
-    def roles(self) -> dict[str, Any]:
-        """By the construct's id: the policies, the boundary and the tags of each role of the cluster."""
-        found = self.bed.client("cloudformation").list_stack_resources(StackName=NAME)["StackResourceSummaries"]
-        roles = (each for each in found if each["ResourceType"] == "AWS::IAM::Role")
-        return {each["LogicalResourceId"][:-HASH]: self._role(each["PhysicalResourceId"]) for each in roles}
-
-    def attached(self, role: str) -> list[str]:
-        """The ARNs of its managed policies."""
-        return list(self.roles()[role]["attached"])
-
-    def _role(self, name: str) -> dict[str, Any]:
-        attached = self.iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"]
-        inline = self.iam.list_role_policies(RoleName=name)["PolicyNames"]
-        found = self.iam.get_role(RoleName=name)["Role"]
-        return {
-            "attached": [each["PolicyArn"] for each in attached],
-            "inline": [self.iam.get_role_policy(RoleName=name, PolicyName=each)["PolicyDocument"] for each in inline],
-            "boundary": found.get("PermissionsBoundary", {}).get("PermissionsBoundaryArn"),
-            "tags": _tags(found.get("Tags", [])),
-        }
-
-    def templates(self) -> dict[str, Any]:
-        """By their names: the data of each launch template's newest version."""
-        ec2 = self.bed.client("ec2")
-        found = ec2.describe_launch_templates()["LaunchTemplates"]
-        ids = {each["LaunchTemplateName"]: each["LaunchTemplateId"] for each in found}
-        return {name: self._newest(ec2, id_) for name, id_ in ids.items()}
-
-    @staticmethod
-    def _newest(ec2: Any, template_id: str) -> Any:
-        (newest,) = ec2.describe_launch_template_versions(LaunchTemplateId=template_id, Versions=["$Latest"])[
-            "LaunchTemplateVersions"
-        ]
-        return newest["LaunchTemplateData"]
-
-    def groups(self) -> dict[str, Any]:
-        """By their descriptions: the rules of the cluster's security groups."""
-        ours = [{"Name": "tag:gpucluster:cluster", "Values": [NAME]}]
-        found = self.bed.client("ec2").describe_security_groups(Filters=ours)["SecurityGroups"]
-        return {each["Description"]: (each["IpPermissions"], each["IpPermissionsEgress"]) for each in found}
-
-    def tags(self) -> list[dict[str, str]]:
-        """Those of the head node and of its data volume."""
-        head, ec2 = self.instance(*self.bed.instances("head")), self.bed.client("ec2")
-        home = [{"Name": "tag:gpucluster:home", "Values": [NAME]}]
-        (volume,) = ec2.describe_volumes(Filters=home)["Volumes"]
-        return [_tags(head["Tags"]), _tags(volume["Tags"])]
-
-    def instance(self, instance_id: str) -> dict[str, Any]:
-        found = self.bed.client("ec2").describe_instances(InstanceIds=[instance_id])
-        return dict(found["Reservations"][0]["Instances"][0])
-
-    def head_in_template(self) -> dict[str, Any]:
-        """The head node's properties. The local cloud keeps no CpuOptions of instances."""
-        body = self.bed.client("cloudformation").get_template(StackName=NAME)["TemplateBody"]
-        (head,) = (each for each in body["Resources"].values() if each["Type"] == "AWS::EC2::Instance")
-        return dict(head["Properties"])
-
-    def disk(self, instance_id: str) -> tuple[int, int, int]:
-        """GiB, IOPS and MiB/s of an instance's root disk."""
-        attached = [{"Name": "attachment.instance-id", "Values": [instance_id]}]
-        found = self.bed.client("ec2").describe_volumes(Filters=attached)["Volumes"]
-        (root,) = (each for each in found if each["Attachments"][0]["Device"] == "/dev/sda1")
-        return root["Size"], root["Iops"], root["Throughput"]
-
     def the_node(self) -> str:
         """The id of the only node's instance, after a job on it."""
         (found,) = self.bed.instances("compute")
         return found
-
-
-def _tags(found: list[dict[str, str]]) -> dict[str, str]:
-    return {each["Key"]: each["Value"] for each in found if each["Key"] not in ("gpucluster:generation",)}
 
 
 @pytest.fixture(scope="module")
@@ -326,7 +232,7 @@ def test_new_nodes_have_tags_disks_groups_and_changed_scripts(changes: Changes) 
     found = changes.instance(node)
     assert changes.disk(node) == (150, 4000, 500)
     assert changes.group in {each["GroupId"] for each in found["SecurityGroups"]}
-    for tags in (_tags(found["Tags"]), *changes.tags(), changes.roles()["HeadRole"]["tags"]):
+    for tags in (tags_of(found["Tags"]), *changes.tags(), changes.roles()["HeadRole"]["tags"]):
         assert {"team": "vision", "cost center": "4711"}.items() <= tags.items()
 
 
@@ -366,7 +272,7 @@ def test_other_nodes_and_other_kinds_of_storage_need_a_drain(changes: Changes) -
     (template,) = changes.templates().values()
     assert node["InstanceType"] == "m6i.2xlarge" and template["CpuOptions"] == {"CoreCount": 4, "ThreadsPerCore": 1}
     assert "CPUTot=4 " in bed.ssh("scontrol", "--oneliner", "show", "node", "work-1")
-    tags = _tags(node["Tags"])
+    tags = tags_of(node["Tags"])
     assert tags["team"] == "speech" and "cost center" not in tags
     assert "cost center" not in changes.roles()["HeadRole"]["tags"]
 
@@ -378,7 +284,7 @@ def test_changed_back_nothing_of_it_is_left(changes: Changes) -> None:
     nodes = [f"partitions[work].{key}" for key in ("instance_types", "threads_per_core")]
     assert {effects[key] for key in (*unmounted, *nodes)} == {DRAIN}
     assert {effects[key] for key in ADDED if key in effects and not key.startswith("storage")} == {IN_PLACE}
-    assert changes.state() == changes.first
+    assert not differences(changes.first, changes.state())
     assert changes.on_node("ls -d /var/tmp/ran /lustre 2>/dev/null || echo nothing") == "nothing"
     ec2, efs = changes.bed.client("ec2"), changes.bed.client("efs")
     changes.bed.client("ec2").detach_volume(VolumeId=changes.old)  # docs/storage.md: that frees it
@@ -405,7 +311,7 @@ def test_a_head_node_with_another_disk_takes_over_and_the_first_one_comes_back(c
     assert changes.on_node("echo runs") == "runs"
 
     assert changes.becomes(changes.config, "--drain") == effects
-    assert changes.state() == changes.first
+    assert not differences(changes.first, changes.state())
     assert (
         changes.on_head("cat /home/ubuntu/kept; ls /var/tmp/ran 2>/dev/null || echo no script") == "kept\nno script\n"
     )
@@ -418,4 +324,5 @@ def test_a_prefix_of_roles_is_refused(changes: Changes) -> None:
         done = changes.bed.gpucluster(verb)
         assert done.returncode == 2 and "IAM cannot rename a role" in done.stdout + done.stderr
     changes.write(changes.config)
-    assert changes.bed.up()["changed"] is False and changes.state() == changes.first
+    assert changes.bed.up()["changed"] is False
+    assert not differences(changes.first, changes.state())

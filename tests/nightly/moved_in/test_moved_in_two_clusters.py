@@ -14,6 +14,7 @@ from bed import Bed, wait_for
 from beds import opened
 from test_changes import running_job
 
+from gpucluster import ports
 from tests.cluster.moved_in.there_before import ZONE, Network
 
 SUBJECTS = [
@@ -37,12 +38,10 @@ SUBJECTS = [
     "bootstrap/steps/slurm/munge.sh",
     "bootstrap/steps/system/dns.sh",
 ]
-COVERED_BY = (
-    "test_stacks_grants.py and test_role_names.py: what a role may reach, and names; test_moved_in_scripts.py boots one"
-)
+COVERED_BY = "test_stacks_grants.py: what a role may reach, its name; test_doors.py; test_moved_in_scripts.py boots one"
 NAMES = ("Team", "Team-two")
 PREFIX = "org-"
-SLURMCTLD, SLURMD, NFS, SSH = 6817, 6818, 2049, 22
+SSH = 22
 ONE = ("--nodes", "1", "--ntasks-per-node", "1", "--launcher", "srun", "--preflight", "off")
 
 
@@ -159,11 +158,11 @@ def test_no_resource_is_of_both(both: Both) -> None:
 def test_neither_reaches_the_slurm_the_files_or_the_nodes_of_the_other(both: Both) -> None:
     for mine, other in both.ways:
         for where in ("head", "work-1"):
-            assert mine.reaches("work-1", mine.head_ip, SLURMCTLD), "a way that is open, for comparison"
-            for address, port in ((other.head_ip, SLURMCTLD), (other.head_ip, NFS), (other.head_ip, SSH)):
-                assert not mine.reaches(where, address, port), (mine.name, where, port)
-            assert not mine.reaches(where, other.node_ip, SLURMD), (mine.name, where)
-        assert mine.reaches("head", mine.node_ip, SLURMD)
+            assert mine.reaches("work-1", mine.head_ip, ports.SLURMCTLD), "a way that is open, for comparison"
+            for address, number in ((other.head_ip, ports.SLURMCTLD), (other.head_ip, ports.NFS), (other.head_ip, SSH)):
+                assert not mine.reaches(where, address, number), (mine.name, where, number)
+            assert not mine.reaches(where, other.node_ip, ports.SLURMD), (mine.name, where)
+        assert mine.reaches("head", mine.node_ip, ports.SLURMD)
         token = mine.on("head", "munge --no-input")
         assert "Success" in mine.on("head", f"unmunge <<<'{token}'")
         assert "Invalid credential" in other.on("head", f"unmunge <<<'{token}' || :")
