@@ -14,7 +14,6 @@ from bed import Bed, wait_for
 from beds import opened
 from test_changes import running_job
 
-from gpucluster import ports
 from tests.cluster.moved_in.there_before import ZONE, Network
 
 SUBJECTS = [
@@ -41,7 +40,6 @@ SUBJECTS = [
 COVERED_BY = "test_stacks_grants.py: what a role may reach, its name; test_doors.py; test_moved_in_scripts.py boots one"
 NAMES = ("Team", "Team-two")
 PREFIX = "org-"
-SSH = 22
 ONE = ("--nodes", "1", "--ntasks-per-node", "1", "--launcher", "srun", "--preflight", "off")
 
 
@@ -79,27 +77,26 @@ class Cluster:
         (head,) = self.instances("head").values()
         return str(head["private_ip"])
 
-    @property
-    def node_ip(self) -> str:
-        (node,) = self.instances("compute").values()
-        return str(node["private_ip"])
-
     def resources(self) -> dict[str, str]:
         """Physical ids of the stack's resources, and their types."""
         pages = self.bed.client("cloudformation").get_paginator("list_stack_resources").paginate(StackName=self.name)
         found = [each for page in pages for each in page["StackResourceSummaries"]]
         return {each["PhysicalResourceId"]: each["ResourceType"] for each in found}
 
-    def on(self, where: str, command: str) -> str:
-        """What root gets on the head node, or on the node `where`."""
-        words = ["sudo", "bash", "-c", command]
-        if where == "head":
-            return self.bed.ssh(*words)
-        return self.bed.ssh("ssh", where, f"sudo bash -c {json.dumps(command)}")
+    def on_head(self, command: str) -> str:
+        return self.bed.ssh("sudo", "bash", "-c", command)
 
-    def reaches(self, where: str, address: str, port: int) -> bool:
-        tries = f"timeout 5 bash -c '</dev/tcp/{address}/{port}' 2>/dev/null && echo open || echo closed"
-        return self.on(where, tries).strip() == "open"
+    def groups(self) -> dict[str, dict[str, Any]]:
+        ours = [{"Name": "tag:gpucluster:cluster", "Values": [self.name]}]
+        found = self.bed.client("ec2").describe_security_groups(Filters=ours)["SecurityGroups"]
+        return {each["GroupId"]: each for each in found}
+
+    def asks_slurm_at(self, address: str) -> bool:
+        """Whether the slurmctld at the address answers the head node."""
+        edit = f"s/^SlurmctldHost=.*/SlurmctldHost=head({address})/"
+        conf = f"rm -rf /tmp/slurm && cp -r /etc/slurm /tmp/slurm && sed -i '{edit}' /tmp/slurm/slurm.conf"
+        asks = "SLURM_CONF=/tmp/slurm/slurm.conf timeout 60 squeue >/dev/null 2>&1 && echo yes || echo no"
+        return self.on_head(f"{conf} && {asks}").strip() == "yes"
 
     def refused(self, call: str) -> str:
         """The error code with which AWS answers the head node's call."""
@@ -116,6 +113,8 @@ class Both:
     def __init__(self, bed: Bed) -> None:
         self.network = Network(bed.client("ec2"))
         self.endpoint = self.network.add_endpoint()
+        endpoints = bed.client("ec2").describe_instance_connect_endpoints()["InstanceConnectEndpoints"]
+        (self.door,) = endpoints[0]["SecurityGroupIds"]
         self.first, self.second = (Cluster(bed, name, self.network) for name in NAMES)
 
     @property
@@ -155,17 +154,19 @@ def test_no_resource_is_of_both(both: Both) -> None:
         assert counts[0] == counts[1] > 0, each
 
 
-def test_neither_reaches_the_slurm_the_files_or_the_nodes_of_the_other(both: Both) -> None:
+def test_neither_admits_the_nodes_of_the_other(both: Both) -> None:
+    """The local cloud keeps security groups and does not enforce them, so this reads the rules. The other's Slurm would
+    not believe a node that reached it."""
+    door = {both.door}
     for mine, other in both.ways:
-        for where in ("head", "work-1"):
-            assert mine.reaches("work-1", mine.head_ip, ports.SLURMCTLD), "a way that is open, for comparison"
-            for address, number in ((other.head_ip, ports.SLURMCTLD), (other.head_ip, ports.NFS), (other.head_ip, SSH)):
-                assert not mine.reaches(where, address, number), (mine.name, where, number)
-            assert not mine.reaches(where, other.node_ip, ports.SLURMD), (mine.name, where)
-        assert mine.reaches("head", mine.node_ip, ports.SLURMD)
-        token = mine.on("head", "munge --no-input")
-        assert "Success" in mine.on("head", f"unmunge <<<'{token}'")
-        assert "Invalid credential" in other.on("head", f"unmunge <<<'{token}' || :")
+        rules = [rule for group in mine.groups().values() for rule in group["IpPermissions"]]
+        assert rules and not any(rule["IpRanges"] or rule["PrefixListIds"] for rule in rules), rules
+        sources = {each["GroupId"] for rule in rules for each in rule["UserIdGroupPairs"]}
+        assert sources == mine.groups().keys() | door and not sources & other.groups().keys()
+        token = mine.on_head("munge --no-input").strip()
+        assert "Success" in mine.on_head(f"unmunge <<<'{token}'")
+        assert "Invalid credential" in other.on_head(f"unmunge <<<'{token}' 2>&1 || :")
+        assert mine.asks_slurm_at(mine.head_ip) and not mine.asks_slurm_at(other.head_ip)
 
 
 def test_no_role_reads_launches_or_ends_what_is_the_others(both: Both) -> None:
