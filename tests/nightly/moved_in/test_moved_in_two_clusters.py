@@ -106,7 +106,8 @@ class Cluster:
             "except e.ClientError as error: print(error.response['Error']['Code'])\n"
             "else: print('allowed')"
         )
-        return self.bed.ssh("sudo", "env", "AWS_DEFAULT_REGION=us-east-1", "/usr/bin/python3", "-c", program).strip()
+        shell = 'set -a; . /etc/environment; AWS_DEFAULT_REGION=us-east-1 exec /usr/bin/python3 -c "$0"'
+        return self.bed.ssh("sudo", "bash", "-c", shell, program).strip()
 
 
 class Both:
