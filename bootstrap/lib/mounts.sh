@@ -61,10 +61,26 @@ unmount_others() {
     for note in "$MOUNTED"/*; do
         if [ ! -e "$note" ]; then continue; fi
         mount=$(awk '{ print $2 }' "$note")
-        if [[ " $* " == *" $mount "* ]]; then continue; fi
-        if [ "$ROLE" = head ]; then close_disk "$mount"; fi
-        unmount "$mount"
-        close_tunnel "$mount"
-        if [ "$ROLE" = head ]; then detach_disk "$mount"; fi
+        if [[ " $* " != *" $mount "* ]]; then let_go "$mount"; fi
     done
+}
+
+# let_go MOUNT: unmounts it, and ends what belongs to it: a tunnel, or a disk that the head node shares.
+let_go() {
+    if [ "$ROLE" = head ]; then close_disk "$1"; fi
+    unmount "$1"
+    close_tunnel "$1"
+    if [ "$ROLE" = head ]; then detach_disk "$1"; fi
+}
+
+# noted_kind MOUNT: what is mounted there, as the first word of its type; nothing without a note.
+noted_kind() {
+    local note=$MOUNTED/$(note_of "$1")
+    if [ ! -e "$note" ]; then return; fi
+    case $(<"$note") in
+        "disk "* | "head.$ZONE:"*) echo ebs ;;
+        127.0.0.1:*) echo efs ;;
+        *" lustre "*) echo fsx ;;
+        *) echo nfs ;;
+    esac
 }

@@ -59,7 +59,7 @@ class Efs(Construct):
     def _file_system(self, context: Context, storage: kinds.Efs) -> efs.CfnFileSystem:
         system = efs.CfnFileSystem(
             self,
-            "FileSystem",
+            "Efs",  # not FileSystem, as FSx has it: CloudFormation refuses another type under the same logical id
             encrypted=True,
             kms_key_id=key_arn(context.key),
             performance_mode="generalPurpose",

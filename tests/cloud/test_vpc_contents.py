@@ -102,6 +102,22 @@ def test_the_cluster_alone_is_in_nobodys_way(crowded: Crowded) -> None:
     assert crowded.deployed.in_the_way() == []
 
 
+@pytest.mark.parametrize("direction", ["ingress", "egress"])
+def test_a_group_whose_rules_name_the_clusters_is_in_the_way_of_a_cluster_in_an_existing_vpc(
+    crowded: Crowded, direction: str
+) -> None:
+    """EC2 would refuse to delete the cluster's group when its head node and volume are gone."""
+    other = crowded.group("other")
+    rule = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "UserIdGroupPairs": [{"GroupId": crowded.id("Group")}]}
+    getattr(crowded.ec2, f"authorize_security_group_{direction}")(GroupId=other, IpPermissions=[rule])
+    try:
+        assert crowded.deployed.in_the_way(network_stays=True) == [
+            f"security group {other} (other), whose rules name the cluster's"
+        ]
+    finally:
+        crowded.ec2.delete_security_group(GroupId=other)
+
+
 def test_a_node_that_the_head_launches_meanwhile_is_nobodys(crowded: Crowded) -> None:
     ec2 = crowded.ec2
     image = ec2.describe_instances(InstanceIds=[crowded.id("Head")])["Reservations"][0]["Instances"][0]["ImageId"]

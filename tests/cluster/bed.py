@@ -111,8 +111,8 @@ class Bed:
         done = self.localcloud("up", "--detach", "--port", str(self.port), *ends_with, *wheels)
         assert done.returncode == 0, done.stderr
 
-    def up(self) -> dict[str, Any]:
-        done = self.gpucluster("up", "--local", "--port", str(self.port), timeout_s=UP_TIMEOUT_S)
+    def up(self, *options: str) -> dict[str, Any]:
+        done = self.gpucluster("up", "--local", "--port", str(self.port), *options, timeout_s=UP_TIMEOUT_S)
         assert done.returncode == 0, done.stderr + done.stdout
         result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return result

@@ -1,6 +1,7 @@
 """The jobs' role, assumed with the node's role and renewed in time.
 
-A session of a role that another role assumes lasts at most an hour, whatever its limit.
+A session of a role that another role assumes lasts at most an hour, whatever its limit. It ends earlier if `up` deletes
+the role, and a role that `up` creates later is another one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -20,6 +22,8 @@ from gpucluster_node.aws import AWS_ERRORS, client, error_code
 
 log = logging.getLogger("credentials")
 
+MARK = Path("/home/gpucluster/job-role")
+"""The head node writes another one for each role, and deletes it with the role."""
 RENEW_BEFORE = timedelta(minutes=30)
 """AWS's SDKs renew credentials that expire in less than 15 minutes, so they must get newer ones."""
 TRY_AGAIN = timedelta(seconds=5)
@@ -70,6 +74,14 @@ def _role_arn(ssm: Any, cluster: fleet.Fleet) -> str:
         raise NoRole("the cluster file has no s3_access: its jobs have no role on AWS") from error
 
 
+def mark() -> str:
+    """Empty without a role. Raises OSError if the head node's files cannot be read."""
+    try:
+        return MARK.read_text()
+    except FileNotFoundError:
+        return ""
+
+
 def now() -> datetime:
     return datetime.now(timezone.utc)
 
@@ -77,8 +89,12 @@ def now() -> datetime:
 class Keeper:
     """Keeps the latest credentials and fetches new ones when they are due, and not more often. Thread-safe."""
 
-    def __init__(self, take: Callable[[], Credentials], now: Callable[[], datetime] = now) -> None:
-        self._take, self._now = take, now
+    def __init__(
+        self, take: Callable[[], Credentials], now: Callable[[], datetime] = now, mark: Callable[[], str] = mark
+    ) -> None:
+        self._take, self._now, self._mark = take, now, mark
+        self._marked: str | None = None
+        """The role's mark, once it was read."""
         self._lock = threading.Lock()
         self._held: Credentials | None = None
         self._failure: Exception | None = None
@@ -111,7 +127,24 @@ class Keeper:
     def renew(self) -> None:
         """Renews before anybody asks: a client waits two seconds for an answer, and AWS may take longer."""
         if self._held is not None:
-            try:
-                self.get()
-            except (NoRole, NoCredentials):
-                return  # logged already; the client gets the reason
+            self._ask()
+
+    def follow(self) -> None:
+        """Gives up the credentials of a role that is gone. `get` does not, because it must answer while the head node
+        does not."""
+        try:
+            found = self._mark()
+        except OSError:
+            return
+        is_another, self._marked = self._marked not in (None, found), found
+        if is_another:
+            with self._lock:
+                had, self._held, self._try_at = self._held, None, self._now()
+            if had:
+                self._ask()
+
+    def _ask(self) -> None:
+        try:
+            self.get()
+        except (NoRole, NoCredentials):
+            return  # logged already; the client gets the reason

@@ -8,7 +8,21 @@ step_job_credentials() {
     node_unit credentials jobs.credentials "Serve jobs their AWS credentials"
     keep_port credentials "$JOB_CREDENTIALS_PORT"
     service_up gpucluster-credentials "$unit"
-    if [ "$ROLE" = head ]; then shell_credentials; fi
+    if [ "$ROLE" = head ]; then
+        mark_role
+        shell_credentials
+    fi
+}
+
+# All nodes read this mark (gpucluster_node/jobs/role.py). A role that `up` has deleted and created again is another one, whatever its
+# name: AWS refuses the credentials of the first.
+mark_role() {
+    local mark=/home/gpucluster/job-role
+    if [ -z "$JOB_CREDENTIALS" ]; then
+        rm -f "$mark"
+    elif [ ! -e "$mark" ]; then
+        put_file "$mark" 0644 root:root </proc/sys/kernel/random/uuid
+    fi
 }
 
 # For users' shells on the head node, and for jobs that they submit there by hand. `gpucluster submit` sets this for its jobs.

@@ -16,11 +16,7 @@ ebs_on_head() {
     local name unit
     name=$(note_of "$1")
     unit=/etc/systemd/system/gpucluster-disk-$name.service
-    if [ -e "$MOUNTED/$name" ] && /opt/gpucluster/bin/node-program head.disks changed "$1"; then
-        close_disk "$1"
-        unmount "$1"
-        detach_disk "$1"
-    fi
+    if [ -e "$MOUNTED/$name" ] && /opt/gpucluster/bin/node-program head.disks changed "$1"; then let_go "$1"; fi
     mkdir -p "$MOUNTED"
     echo "disk $1" >"$MOUNTED/$name"
     /opt/gpucluster/bin/node-program head.disks mount "$1"

@@ -37,6 +37,9 @@ storage_file() {
 
 # mount_storage MOUNT WORD NAME: WORD is the first word of its type. It names the file and the function that mount it.
 mount_storage() {
+    local now
+    now=$(noted_kind "$1")
+    if [ -n "$now" ] && [ "$now" != "$2" ]; then let_go "$1"; fi # the entry has another type than before
     # shellcheck source=/dev/null
     source "$BUNDLE/steps/storage/$2.sh"
     "mount_$2" "$1" "$3"

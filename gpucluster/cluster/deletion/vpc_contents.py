@@ -52,7 +52,7 @@ def belongings(cloudformation: Any, ec2: Any, name: str, *, network_stays: bool)
 
 def others(ec2: Any, own: Belongings) -> list[str]:
     """Everything that would make the deletion fail, each with its id."""
-    return list(dict.fromkeys([*_by_interface(ec2, own), *_in_vpc(ec2, own)]))
+    return list(dict.fromkeys([*_by_interface(ec2, own), *_by_rule(ec2, own), *_in_vpc(ec2, own)]))
 
 
 def refusal(found: list[str], name: str) -> UsageError:
@@ -76,6 +76,21 @@ def _by_interface(ec2: Any, own: Belongings) -> Iterator[str]:
             yield f"network interface {where}, which nothing uses{_described(interface.get('Description'))}"
         elif not instance_id and groups and not groups & (own.groups | guardduty):
             yield f"network interface {where}{_described(interface.get('Description'))}"
+
+
+def _by_rule(ec2: Any, own: Belongings) -> Iterator[str]:
+    """Security groups whose rules name one of the cluster's, such as those of another cluster that SSH reaches through
+    this one's endpoint. EC2 deletes no group that another one of its VPC names (error DependencyViolation)."""
+    if not own.groups:
+        return
+
+    def groups(name: str) -> list[dict[str, Any]]:
+        return list(ec2.describe_security_groups(Filters=[_filter(name, *sorted(own.groups))])["SecurityGroups"])
+
+    vpcs = {each["VpcId"] for each in groups("group-id")} - {*own.vpcs}
+    for group in (*groups("ip-permission.group-id"), *groups("egress.ip-permission.group-id")):
+        if group["GroupId"] not in own.ids and group["VpcId"] in vpcs:
+            yield f"security group {group['GroupId']}{_described(group['GroupName'])}, whose rules name the cluster's"
 
 
 def _interfaces(ec2: Any, own: Belongings) -> list[dict[str, Any]]:

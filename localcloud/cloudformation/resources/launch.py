@@ -45,7 +45,7 @@ class LaunchTemplate(Handler):
         return Made(template["LaunchTemplateId"], attributes)
 
 
-@resource("AWS::EC2::PlacementGroup", updatable="Tags", delete="ec2 delete_placement_group GroupName")
+@resource("AWS::EC2::PlacementGroup", delete="ec2 delete_placement_group GroupName")
 class PlacementGroup(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         name = properties.get("GroupName") or call.name(255)
@@ -53,11 +53,6 @@ class PlacementGroup(Handler):
         specifications = tag_specifications(call, properties, "placement-group")
         call.api("ec2", "create_placement_group", given, GroupName=name, TagSpecifications=specifications)
         return Made(name, {"GroupName": name})
-
-    def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
-        group = call.api("ec2", "describe_placement_groups", GroupNames=[physical_id])["PlacementGroups"][0]
-        retag(call, group["GroupId"], old, new)
-        return Made(physical_id, {"GroupName": physical_id})
 
 
 @resource("AWS::EC2::InstanceConnectEndpoint", updatable="Tags")

@@ -7,6 +7,8 @@ from localcloud.cloudformation.resources.registry import (
     Handler,
     Made,
     Properties,
+    change_tags,
+    dropped_tag_keys,
     only,
     resource,
     tag_list,
@@ -29,6 +31,10 @@ class LogGroup(Handler):
         return self._configure(call, name, properties)
 
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
+        if dropped := dropped_tag_keys(call, old, new):
+            call.api("logs", "untag_log_group", logGroupName=physical_id, tags=dropped)
+        if tags := tag_map(call, new):
+            call.api("logs", "tag_log_group", logGroupName=physical_id, tags=tags)
         return self._configure(call, physical_id, new)
 
     def _configure(self, call: Call, name: str, properties: Properties) -> Made:
@@ -40,13 +46,18 @@ class LogGroup(Handler):
         return Made(name, {"Arn": f"arn:aws:logs:{call.region}:{call.account_id}:log-group:{name}:*"})
 
 
-@resource("AWS::CloudWatch::Alarm", delete="cloudwatch delete_alarms AlarmNames")
+_OF_ALARMS = "cloudwatch", "untag_resource", "tag_resource"
+
+
+@resource("AWS::CloudWatch::Alarm", updatable="Tags", delete="cloudwatch delete_alarms AlarmNames")
 class Alarm(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
         return self._put(call, properties.get("AlarmName") or call.name(255), properties)
 
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
-        return self._put(call, physical_id, new)
+        made = self._put(call, physical_id, new)
+        change_tags(call, *_OF_ALARMS, old, new, ResourceARN=made.attributes["Arn"])
+        return made
 
     def replaces(self, changed: set[str]) -> bool:
         return "AlarmName" in changed
@@ -57,8 +68,14 @@ class Alarm(Handler):
         return Made(name, {"Arn": f"arn:aws:cloudwatch:{call.region}:{call.account_id}:alarm:{name}"})
 
 
-@resource("AWS::CloudWatch::Dashboard", updatable="DashboardBody", delete="cloudwatch delete_dashboards DashboardNames")
+@resource(
+    "AWS::CloudWatch::Dashboard",
+    updatable="DashboardBody Tags",
+    delete="cloudwatch delete_dashboards DashboardNames",
+)
 class Dashboard(Handler):
+    """moto keeps no tags of dashboards."""
+
     def create(self, call: Call, properties: Properties) -> Made:
         name = properties.get("DashboardName") or call.name(255)
         call.api("cloudwatch", "put_dashboard", DashboardName=name, DashboardBody=properties["DashboardBody"])

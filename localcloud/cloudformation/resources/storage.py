@@ -78,14 +78,14 @@ class VolumeAttachment(Handler):
 
 @resource(
     "AWS::EFS::FileSystem",
-    updatable="LifecyclePolicies ThroughputMode ProvisionedThroughputInMibps BackupPolicy",
+    updatable="BackupPolicy FileSystemTags LifecyclePolicies ProvisionedThroughputInMibps ThroughputMode",
     delete="efs delete_file_system FileSystemId",
 )
 class EfsFileSystem(Handler):
     _elsewhere = ("FileSystemTags", "LifecyclePolicies", "BackupPolicy", "FileSystemPolicy", "FileSystemProtection")
 
     def create(self, call: Call, properties: Properties) -> Made:
-        tags = tag_list(call, {"Tags": properties.get("FileSystemTags")})
+        tags = tag_list(call, self._tags(properties))
         given = without(properties, *self._elsewhere, "BypassPolicyLockoutSafetyCheck")
         made = call.api("efs", "create_file_system", given, CreationToken=call.name(), Tags=tags)
         call.announce(made["FileSystemId"])
@@ -96,8 +96,14 @@ class EfsFileSystem(Handler):
         throughput = only(new, "ThroughputMode", "ProvisionedThroughputInMibps")
         if throughput != only(old, "ThroughputMode", "ProvisionedThroughputInMibps"):
             call.api("efs", "update_file_system", throughput, FileSystemId=physical_id)
+        before, after = self._tags(old), self._tags(new)
+        change_tags(call, "efs", "untag_resource", "tag_resource", before, after, ResourceId=physical_id)
         self._configure(call, physical_id, new)
         return self._made(call, physical_id)
+
+    @staticmethod
+    def _tags(properties: Properties) -> dict[str, Any]:
+        return {"Tags": properties.get("FileSystemTags")}
 
     def _configure(self, call: Call, system_id: str, properties: Properties) -> None:
         policies = properties.get("LifecyclePolicies")

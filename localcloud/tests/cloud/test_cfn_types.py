@@ -60,6 +60,20 @@ def _properties(cloudformation: Any, stack_id: str) -> dict[str, str]:
     return {item["LogicalResourceId"]: item["PhysicalResourceId"] for item in resources}
 
 
+def _tagged(control_plane: ControlPlane, ids: dict[str, str]) -> dict[str, str]:
+    """The tags that the log group, the alarm and the file system all have."""
+    logs, cloudwatch, efs = map(control_plane.client, ("logs", "cloudwatch", "efs"))
+    of_logs = logs.list_tags_log_group(logGroupName=ids["Logs"])["tags"]
+    (alarm,) = cloudwatch.describe_alarms(AlarmNames=[ids["Alarm"]])["MetricAlarms"]
+    lists = (
+        cloudwatch.list_tags_for_resource(ResourceARN=alarm["AlarmArn"])["Tags"],
+        efs.list_tags_for_resource(ResourceId=ids["Files"])["Tags"],
+    )
+    found = [of_logs, *({tag["Key"]: tag["Value"] for tag in each} for each in lists)]
+    assert found[0] == found[1] == found[2], found
+    return dict(found[0])
+
+
 def test_the_template_has_every_type() -> None:
     written = set(re.findall(r"Type: (AWS::\w+::\w+)", TEMPLATE.read_text()))
     assert set(supported_types()) == written
@@ -93,7 +107,8 @@ def test_every_type_is_created_updated_rolled_back_and_deleted(control_plane: Co
     updated = _settle(cloudformation, stack_id)
     assert updated["StackStatus"] == "UPDATE_COMPLETE", _failures(cloudformation, stack_id)
     now = _properties(cloudformation, stack_id)
-    assert {name for name in ids if ids[name] != now[name]} == {"FollowsTemplate", "Associated", "SelfOut"}
+    assert {name for name in ids if ids[name] != now[name]} == {"FollowsTemplate", "Associated", "SelfOut", "Together"}
+    assert _tagged(control_plane, now) == {"round": "2"}
 
     cloudformation.delete_stack(StackName="Every")
     deleted = _settle(cloudformation, stack_id)

@@ -12,6 +12,8 @@ import pytest
 from bed import Bed, wait_for
 from beds import opened
 
+from tests.cluster.moved_in.there_before import Network
+
 IN_S3 = '#!/bin/sh\necho "$GPUCLUSTER_NODE $(hostname) $*" >/var/tmp/from-s3\n'
 SETUP = """#!/bin/bash
 set -e
@@ -23,7 +25,6 @@ BUCKET = "moved-in"
 ONE = ("--nodes", "1", "--ntasks-per-node", "1", "--launcher", "srun", "--preflight", "off")
 CLUSTER = """
 tags: {{team: vision, cost center: "4711"}}
-network: {{vpc_id: {vpc}, subnet_id: {subnet}}}
 s3_access: [{{uri: s3://moved-in/jobs}}]
 security:
   policies: {{head: ["{policy}"], nodes: ["{policy}"], jobs: ["{policy}"]}}
@@ -36,36 +37,10 @@ SCRIPTS = """scripts:
 """
 
 
-class Network:
-    """A VPC as an organization hands it out: a private subnet behind a NAT gateway, an endpoint for SSH, a group."""
-
-    def __init__(self, ec2: Any) -> None:
-        self.vpc = ec2.create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
-        for attribute in ("EnableDnsSupport", "EnableDnsHostnames"):
-            ec2.modify_vpc_attribute(VpcId=self.vpc, **{attribute: {"Value": True}})
-        self.subnet, public = (
-            ec2.create_subnet(VpcId=self.vpc, CidrBlock=block, AvailabilityZone="us-east-1a")["Subnet"]["SubnetId"]
-            for block in ("10.9.1.0/24", "10.9.2.0/24")
-        )
-        internet = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
-        ec2.attach_internet_gateway(InternetGatewayId=internet, VpcId=self.vpc)
-        address = ec2.allocate_address(Domain="vpc")["AllocationId"]
-        nat = ec2.create_nat_gateway(SubnetId=public, AllocationId=address)["NatGateway"]["NatGatewayId"]
-        for subnet, gateway in ((public, {"GatewayId": internet}), (self.subnet, {"NatGatewayId": nat})):
-            table = ec2.create_route_table(VpcId=self.vpc)["RouteTable"]["RouteTableId"]
-            ec2.create_route(RouteTableId=table, DestinationCidrBlock="0.0.0.0/0", **gateway)
-            ec2.associate_route_table(RouteTableId=table, SubnetId=subnet)
-        door, self.group = (
-            ec2.create_security_group(GroupName=name, Description=name, VpcId=self.vpc)["GroupId"]
-            for name in ("door", "licences")
-        )
-        made = ec2.create_instance_connect_endpoint(SubnetId=self.subnet, SecurityGroupIds=[door])
-        self.endpoint = made["InstanceConnectEndpoint"]["InstanceConnectEndpointId"]
-
-
 class MovedIn:
     def __init__(self, bed: Bed, network: Network, policy: str) -> None:
         self.bed, self.network, self.policy = bed, network, policy
+        self.group, self.endpoint = network.group("licences"), network.add_endpoint()
         self.told: dict[str, Any] = {}
 
     def on(self, command: str) -> str:
@@ -88,21 +63,21 @@ def moved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MovedIn]:
         document = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
         made = bed.client("iam").create_policy(PolicyName="team", PolicyDocument=document)
         moved = MovedIn(bed, network, made["Policy"]["Arn"])
-        configure(bed, network, moved.policy)
+        configure(moved)
         moved.told = bed.up()
         bed.ssh("sh", "-c", f"sudo mkdir -p {bed.python}/bin && sudo ln -s /usr/bin/python3 {bed.python}/bin/python")
         yield moved
 
 
-def configure(bed: Bed, network: Network, policy: str) -> None:
+def configure(moved: MovedIn) -> None:
+    bed, network = moved.bed, moved.network
     (bed.folder / "setup.sh").write_text(SETUP)
-    scripts = SCRIPTS.format(digest=sha256(IN_S3.encode()).hexdigest(), group=network.group)
-    text = bed.config.read_text()
-    text = text.replace("region: us-east-1\n", "region: us-east-1\navailability_zone: us-east-1a\n", 1)
+    scripts = SCRIPTS.format(digest=sha256(IN_S3.encode()).hexdigest(), group=moved.group)
+    text = network.config(bed.config.read_text())
     head = scripts.replace("\n    ", "\n  ").replace("\n      -", "\n    -")
     text = text.replace("head_node:\n", f"head_node:\n  {head}", 1)
     text = text.replace("  - name: train ", f"  - {scripts}    name: train ", 1)
-    bed.config.write_text(text.rstrip() + "\n" + CLUSTER.format(vpc=network.vpc, subnet=network.subnet, policy=policy))
+    bed.config.write_text(text.rstrip() + "\n" + CLUSTER.format(policy=moved.policy))
 
 
 def test_scripts_ran_before_and_after_the_set_up_of_every_node(moved: MovedIn) -> None:
@@ -149,13 +124,13 @@ def test_policies_groups_and_names(moved: MovedIn) -> None:
     for role in ("head", "compute"):
         for instance_id in moved.bed.instances(role):
             (found,) = ec2.describe_instances(InstanceIds=[instance_id])["Reservations"][0]["Instances"]
-            assert moved.network.group in {group["GroupId"] for group in found["SecurityGroups"]}
+            assert moved.group in {group["GroupId"] for group in found["SecurityGroups"]}
     asks = f'import boto3; print(boto3.client("s3").get_object(Bucket="{BUCKET}", Key="for-jobs")["Body"].read())'
     assert "granted by a policy" in moved.on(f"/usr/bin/python3 -c '{asks}'")
 
 
 def test_ssh_comes_through_the_endpoint_that_was_there(moved: MovedIn) -> None:
-    assert moved.told["outputs"]["InstanceConnectEndpointId"] == moved.network.endpoint
+    assert moved.told["outputs"]["InstanceConnectEndpointId"] == moved.endpoint
 
 
 def test_a_script_that_fails_is_the_nodes_reason(moved: MovedIn) -> None:

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_steps import Machine, source_of
+from test_steps import OWNER, Machine, source_of
 
 from gpucluster import config, render
 
@@ -18,6 +18,7 @@ s3_access: [{uri: s3://some-data}]
 """
 URL = "http://127.0.0.1:9911/credentials"
 SOURCES = ("runner", "files", "services", "node_program", "job_credentials")
+MARK = "home/gpucluster/job-role"
 PROFILE = "etc/profile.d/gpucluster-credentials.sh"
 UNIT = "etc/systemd/system/gpucluster-credentials.service"
 SOCKET = "etc/systemd/system/gpucluster-credentials.socket"
@@ -28,7 +29,7 @@ def machine(tmp_path: Path) -> Machine:
     machine = Machine(tmp_path)
     for name in ("files", "node_program", "job_credentials"):
         text = source_of(name).read_text().replace("=/etc/", f"={tmp_path}/etc/")
-        machine.step(name, machine.below(text, "/opt/"))
+        machine.step(name, machine.below(text.replace("root:root", OWNER), "/opt/", "/home/"))
     machine.programs("/opt/")
     (tmp_path / "bundle/cluster.sh").write_text(render.bundle(config.loads(CLUSTER))["cluster.sh"])
     machine.command("systemctl")
@@ -107,6 +108,16 @@ def test_without_the_role_shells_no_longer_get_its_credentials(machine: Machine)
     run(machine, "head", credentials=URL)
     run(machine, "head", credentials="")
     assert not (machine.root / PROFILE).exists()
+
+
+def test_a_role_that_comes_back_has_another_mark_on_home(machine: Machine) -> None:
+    marks = []
+    for credentials in (URL, URL, "", URL):
+        run(machine, "head", credentials=credentials)
+        mark = machine.root / MARK
+        marks.append(mark.read_text() if mark.exists() else "")
+    first, same, gone, second = marks
+    assert first == same and not gone and second not in ("", first)
 
 
 @pytest.mark.parametrize(

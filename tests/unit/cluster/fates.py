@@ -39,10 +39,15 @@ def fates(old: Template, new: Template) -> dict[str, str]:
     return found
 
 
+def retyped(old: Template, new: Template) -> list[str]:
+    """Logical ids under which `new` has another type. CloudFormation refuses that: "Update of resource type is not
+    permitted" (https://github.com/aws/aws-sam-cli/issues/6786)."""
+    before, after = old["Resources"], new["Resources"]
+    return [name for name in before if name in after and before[name]["Type"] != after[name]["Type"]]
+
+
 def _fate(before: Mapping[str, Any], after: Mapping[str, Any], known: Mapping[str, str]) -> str | None:
     """Also considers the other resources' fates: a reference to a replaced resource has a new value."""
-    if before["Type"] != after["Type"]:
-        return REPLACED
     changed = set(_changed(before.get("Properties", {}), after.get("Properties", {}), known))
     if any(_touches(changed, path) for path in replaces(before["Type"])):
         return REPLACED

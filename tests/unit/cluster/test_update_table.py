@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 import pytest
-from fates import ADDED, REMOVED, REPLACED, RESTARTED, brief, fates, named, of_types
+from fates import ADDED, REMOVED, REPLACED, RESTARTED, brief, fates, named, of_types, retyped
 
 from gpucluster import config, updates
 from gpucluster.updates import Effect
@@ -525,6 +526,8 @@ def complaint(effect: Effect, because: str, old: Template, new: Template) -> str
         Effect.REFUSED: _would_lose,
     }[effect]
     words = None if because and found else check(found, old, new)
+    if other := retyped(old, new) if effect is not Effect.REFUSED else []:
+        words = f"CloudFormation refuses another type of {other}"
     return f"{effect.value}, and {words}:\n{brief(found)}" if words else None
 
 
@@ -664,6 +667,26 @@ def test_a_deletion_policy_is_never_the_only_change_of_a_resource(template_of: T
         old, new = (template_of(text)["Resources"] for text in ROWS[row].texts())
         changed = [name for name in old if old[name].get("DeletionPolicy") != new[name].get("DeletionPolicy")]
         assert changed and all(old[name].get("Metadata") != new[name].get("Metadata") for name in changed), row
+
+
+KEPT = "capacity_gib: 1200, deployment: scratch-2"
+KINDS = {
+    "lustre": f"type: fsx-lustre, {KEPT}, on_delete: retain",
+    "lustre that exists": "type: fsx-lustre, file_system_id: fs-0123456789abcdef0",
+    "lustre of jobs": f"type: fsx-lustre, {KEPT}, lifetime: jobs, data_repositories: [{{path: /a, s3: 's3://my-bucket'}}]",
+    "efs": "type: efs",
+    "efs that exists": "type: efs, file_system_id: fs-0123456789abcdef2",
+    "openzfs": "type: fsx-openzfs, volume_id: fsvol-0123456789abcdef0",
+    "ebs": "type: ebs",
+    "ebs that exists": "type: ebs, volume_id: vol-0123456789abcdef0",
+    "beegfs": "type: beegfs-ram, partition: spare, gib_per_node: 10, scope: job",
+}
+
+
+def test_every_kind_of_storage_may_take_the_place_of_every_other(template_of: TemplateOf) -> None:
+    network = "network: {vpc_id: vpc-0123456789abcdef0, subnet_id: subnet-0123456789abcdef0}\n"
+    made = [template_of(f"{SMALL}{network}storage: [{{mount: /x, {keys}}}]\n") for keys in KINDS.values()]
+    assert not [other for old, new in permutations(made, 2) if (other := retyped(old, new))]
 
 
 def test_no_node_is_replaced_for_a_mount_that_it_makes_itself(template_of: TemplateOf) -> None:

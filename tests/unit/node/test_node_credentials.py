@@ -29,6 +29,7 @@ class Aws:
 
     def __init__(self) -> None:
         self.now, self.asked, self.fails = START, 0, None
+        self.mark: str | OSError = "first"
 
     def take(self) -> Credentials:
         self.asked += 1
@@ -37,7 +38,12 @@ class Aws:
         return Credentials(ARN, f"ASIA{self.asked}", "secret", "token", self.now + HOUR)
 
     def keeper(self) -> Keeper:
-        return Keeper(self.take, lambda: self.now)
+        return Keeper(self.take, lambda: self.now, self.read_mark)
+
+    def read_mark(self) -> str:
+        if isinstance(self.mark, OSError):
+            raise self.mark
+        return self.mark
 
     def later(self, **by: float) -> None:
         self.now += timedelta(**by)
@@ -103,6 +109,32 @@ def test_a_removed_role_is_no_longer_served_and_a_new_one_is_found(aws: Aws) -> 
     aws.fails = NoRole("the cluster file has no s3_access")
     aws.later(minutes=31)
     assert answer(keeper, PATH)[0] == 404
+
+
+def test_credentials_of_a_role_that_is_gone_are_given_to_nobody(aws: Aws) -> None:
+    """AWS refuses them, also if a new role has the name of the former."""
+    keeper = aws.keeper()
+    keeper.follow()
+    assert keeper.get().access_key_id == "ASIA1"
+    aws.mark, aws.fails = "", NoRole("the cluster file has no s3_access")
+    keeper.follow()
+    with pytest.raises(NoRole):
+        keeper.get()
+    aws.mark, aws.fails = "second", None
+    keeper.follow()
+    assert keeper.get().access_key_id == "ASIA3"
+    keeper.follow()
+    assert (keeper.get().access_key_id, aws.asked) == ("ASIA3", 3)
+
+
+def test_credentials_are_kept_while_the_head_node_does_not_answer(aws: Aws) -> None:
+    keeper = aws.keeper()
+    keeper.follow()
+    keeper.get()
+    for mark in (OSError("stale file handle"), "first"):
+        aws.mark = mark
+        keeper.follow()
+    assert (keeper.get().access_key_id, aws.asked) == ("ASIA1", 1)
 
 
 @pytest.fixture

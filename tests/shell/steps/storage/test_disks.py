@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from gpucluster_node.head import disks
-from test_storage_steps import Node, head, last_error, node  # noqa: F401 the fixtures
+from test_storage_steps import Node, efs, fsx, head, last_error, node  # noqa: F401 the fixtures
 
 SBIN = f"{Path('/usr/sbin')}:{Path('/sbin')}"
 ID = "vol-0123456789abcdef0"
@@ -132,6 +133,37 @@ def test_another_volume_takes_the_place_of_the_first(head: Node) -> None:  # noq
     order = [call.split()[0] for call in head.machine.calls() if call.split()[0] in ("exportfs", "umount", "detach")]
     assert order == ["exportfs", "exportfs", "umount", "detach", "exportfs"]
     assert _exports(head).startswith(f"{head.root}/data ")
+
+
+OPENZFS = {
+    "mount": "/data",
+    "type": "fsx-openzfs",
+    "dns_name": "fs-2.example",
+    "mount_name": "/vol",
+    "for_everybody": [],
+}
+OF_KINDS = {"ebs": ENTRY, "efs": efs("/data"), "fsx-lustre": fsx("/data"), "fsx-openzfs": OPENZFS}
+
+
+@pytest.mark.parametrize(("before", "after"), list(itertools.permutations(OF_KINDS, 2)))
+def test_nothing_is_left_of_another_kind(head: Node, before: str, after: str) -> None:  # noqa: F811
+    _answers(head, f'touch "$ROOT/mounted/{_place(head)}"')
+    for kind in (before, after):
+        head.has(OF_KINDS[kind])
+        head.run("storage_mounts", header=VPC).check_returncode()
+    assert head.asked("umount") == ["/data"]
+    assert len(head.fstab()) == (after != "ebs"), head.fstab()
+    assert (head.root / f"etc/exports.d/gpucluster-{_name(head)}.exports").exists() == (after == "ebs")
+    assert (head.root / f"etc/systemd/system/gpucluster-disk-{_name(head)}.service").exists() == (after == "ebs")
+    tunnels = list((head.root / "etc/gpucluster").glob("tunnels/*.conf"))
+    assert len(tunnels) == (after == "efs"), tunnels
+    if before == "ebs":
+        assert f"detach {head.root}/data" in head.machine.calls()
+
+
+def _place(head: Node) -> str:  # noqa: F811
+    """The file that stands for what is mounted at /data."""
+    return f"{head.root}/data".replace("/", "_")
 
 
 def test_a_volume_is_another_one_if_its_note_says_so(tmp_path: Path) -> None:
