@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -109,3 +110,17 @@ def test_a_client_that_sends_nothing_does_not_keep_the_others_waiting(
     with socket.create_connection(proxy.target("silent", 443)):
         boto3.client("ssm", region_name="us-east-1", **client).get_parameter(Name="x")
     assert arrived == ["ssm:GetParameter 169.254.169.251 /"]
+
+
+def test_python_3_13_trusts_the_certificates(
+    through: tuple[dict[str, Any], ConnectProxy, list[str]],
+) -> None:
+    """Its default has VERIFY_X509_STRICT (What's New In Python 3.13, ssl); the guests have that version."""
+    _, proxy, _ = through
+    context = ssl.create_default_context(cadata=authority.web().certificate)
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    with (
+        socket.create_connection(proxy.target("", 443)) as connection,
+        context.wrap_socket(connection, server_hostname="s3.us-east-1.amazonaws.com") as secured,
+    ):
+        assert secured.version() == "TLSv1.3"
