@@ -18,8 +18,8 @@ class ConnectProxy:
     `target` decides where a host and a port really are: AWS's names lead to a local cloud.
     """
 
-    def __init__(self, target: Target = lambda host, port: (host, port)) -> None:
-        self.target = target
+    def __init__(self, target: Target = lambda host, port: (host, port), *, refuses: bool = False) -> None:
+        self.target, self._refuses = target, refuses
         self.requests: list[str] = []
         """The method and host:port of each."""
         self._server = _Server(("127.0.0.1", 0), self._handler())
@@ -59,6 +59,9 @@ class ConnectProxy:
         parts = urlsplit(f"//{where.decode()}" if method == b"CONNECT" else where.decode())
         host, port = parts.hostname or "", parts.port or 80
         self.requests.append(f"{method.decode()} {host}:{port}")
+        if self._refuses:
+            client.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+            return
         with contextlib.closing(socket.create_connection(self.target(host, port))) as server:
             if method == b"CONNECT":
                 client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -66,7 +69,15 @@ class ConnectProxy:
                 path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}".encode()
                 server.sendall(b" ".join((method, path, version)) + b"\r\n" + _closing(headers))
             server.sendall(rest)
-            _join(client, server)
+            join(client, server)
+
+
+def join(one: socket.socket, other: socket.socket) -> None:
+    """Until both have ended."""
+    back = threading.Thread(target=_copy, args=(other, one), daemon=True)
+    back.start()
+    _copy(one, other)
+    back.join()
 
 
 class _Server(socketserver.ThreadingTCPServer):
@@ -89,13 +100,6 @@ def _closing(headers: bytes) -> bytes:
     """One request in a connection: the next one may be for another host."""
     kept = [line for line in headers.split(b"\r\n") if not line.lower().startswith((b"connection:", b"proxy-"))]
     return b"\r\n".join([*kept, b"Connection: close", b"", b""])
-
-
-def _join(one: socket.socket, other: socket.socket) -> None:
-    back = threading.Thread(target=_copy, args=(other, one), daemon=True)
-    back.start()
-    _copy(one, other)
-    back.join()
 
 
 def _copy(source: socket.socket, to: socket.socket) -> None:
