@@ -42,13 +42,13 @@ class Authority:
         """The authority's certificate, in PEM, for clients that trust it."""
         return self._own.public_bytes(serialization.Encoding.PEM).decode()
 
-    def issue(self, host: str | ipaddress.IPv4Address) -> Certificate:
-        """A certificate for a server of this name or address."""
+    def issue(self, host: str, *addresses: str) -> Certificate:
+        """A certificate for a server of this name, and of these addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
         # X.509 limits the common name to 64 characters; clients check the alternative name.
-        builder = _builder(_name(str(host)[:64]), self._name, key.public_key())
-        name = x509.DNSName(host) if isinstance(host, str) else x509.IPAddress(host)
-        builder = builder.add_extension(x509.SubjectAlternativeName([name]), critical=False)
+        builder = _builder(_name(host[:64]), self._name, key.public_key())
+        names = [x509.DNSName(host), *(x509.IPAddress(ipaddress.ip_address(each)) for each in addresses)]
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = builder.add_extension(issuer, critical=False)
         signed = builder.sign(self._key, hashes.SHA256())

@@ -6,7 +6,6 @@ proxy is our own, because a proxy program needs a package and root; tinyproxy se
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +15,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from gpucluster.cluster import local_cloud
 from localcloud.identity import authority
@@ -58,7 +59,7 @@ def office(bootstrapped: Any, tmp_path_factory: pytest.TempPathFactory) -> Itera
     folder = tmp_path_factory.mktemp("office")
     (folder / "authority.pem").write_text(authority.web().certificate)
     (folder / "cluster.yaml").write_text(CLUSTER)
-    own = authority.server_context(authority.web().issue(ipaddress.ip_address("127.0.0.1")))
+    own = authority.server_context(authority.web().issue("localhost", "127.0.0.1"))
     port = int(urlsplit(bootstrapped.endpoint_url).port or 0)
     with (
         tls_front(own, ("127.0.0.1", port)) as api,
@@ -73,12 +74,19 @@ def office(bootstrapped: Any, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield Office(folder / "cluster.yaml", proxy, environment, f"127.0.0.1:{api}", f"127.0.0.1:{port + 1}")
 
 
+def _publish_host_key(control_plane: Any) -> None:
+    """As the head node does when it boots. Without it no verb opens a tunnel."""
+    line = Ed25519PrivateKey.generate().public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    control_plane.client("ssm").put_parameter(Name=f"/gpucluster/{NAME}/host-key", Value=line, Overwrite=True)
+
+
 @pytest.fixture(scope="module")
 def deployed(office: Office, bootstrapped: Any) -> Iterator[Counter[str]]:
     """The proxy's requests of `up`."""
     with Head(bootstrapped, NAME):
         done, asked = office.gpucluster("up")
         assert done.returncode == 0, done.stdout + done.stderr
+        _publish_host_key(bootstrapped)
         yield asked
         done, _ = office.gpucluster("down", "--yes")
         assert done.returncode == 0, done.stdout + done.stderr
@@ -91,7 +99,7 @@ def test_plan_asks_through_the_proxy(office: Office) -> None:
 
 
 def test_up_and_the_cdk_command_line_go_through_the_proxy(office: Office, deployed: Counter[str]) -> None:
-    assert deployed.keys() == {f"CONNECT {office.api}"}
+    assert sorted(deployed) == [f"CONNECT {office.api}"], deployed
     assert deployed[f"CONNECT {office.api}"] > 20
 
 
@@ -105,6 +113,8 @@ def test_the_tunnel_of_ssh_goes_through_the_proxy(office: Office, deployed: Coun
 def test_no_proxy_is_obeyed_by_each_part(office: Office, deployed: Counter[str]) -> None:
     done, asked = office.gpucluster("plan", NO_PROXY="127.0.0.1")
     assert done.returncode == 0 and not asked, asked
+    done, asked = office.gpucluster("jobs", NO_PROXY="127.0.0.1")
+    assert not asked, asked  # and the port itself speaks no TLS
 
 
 def test_a_proxy_that_refuses_is_named(office: Office) -> None:
@@ -113,22 +123,17 @@ def test_a_proxy_that_refuses_is_named(office: Office) -> None:
     assert done.returncode != 0 and closed.url.removeprefix("http://") in done.stderr, done.stderr
 
 
-def test_a_local_cloud_is_reached_without_the_proxy(office: Office, bootstrapped: Any, tmp_path: Path) -> None:
-    """It is on this machine, where the proxy does not lead, and knows its owner by the connection."""
+def test_a_local_cloud_is_reached_without_the_proxy(
+    office: Office, deployed: Counter[str], bootstrapped: Any, tmp_path: Path
+) -> None:
+    """The same cluster, as that of a local cloud."""
     file = tmp_path / "cluster.yaml"
-    file.write_text(CLUSTER.replace("Proxied", "Local"))
-    local_cloud.write(
-        file, "Local", local_cloud.Record(bootstrapped.endpoint_url, "default", False, bootstrapped.secret)
-    )
+    file.write_text(CLUSTER)
+    local_cloud.write(file, NAME, local_cloud.Record(bootstrapped.endpoint_url, "default", False, bootstrapped.secret))
     proxies = {name: office.proxy.url for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY")}
     environment = {name: value for name, value in os.environ.items() if name.lower() != "no_proxy"} | proxies
     here = Office(file, office.proxy, environment, "", "")
-    with Head(bootstrapped, "Local"):
-        for verb in ("plan", "up", "list"):
-            done, asked = here.gpucluster(verb)
-            assert done.returncode == 0, done.stdout + done.stderr
-            assert not asked, (verb, asked)
-        done, asked = here.gpucluster("jobs")
-        assert "--no-boot" in done.stderr and not asked, (done.stderr, asked)
-    done, asked = here.gpucluster("down", "--yes")
-    assert done.returncode == 0 and not asked, done.stderr
+    for verb in ("plan", "list", "jobs"):
+        done, asked = here.gpucluster(verb)
+        assert not asked, (verb, asked)
+        assert done.returncode == 0 or "--no-boot" in done.stderr, done.stderr

@@ -85,6 +85,10 @@ class Proxy:
         machine = state.state_dir(network.bed.name) / "machines" / self.instance
         self._log: Path = machine / "upper/var/log/tinyproxy/tinyproxy.log"
 
+    def targets(self) -> list[str]:
+        """As the clients wrote them."""
+        return re.findall(r"Request \(file descriptor \d+\): \S+ (\S+) HTTP/", self._log.read_text())
+
     def requests(self, since: int = 0) -> list[str]:
         """`METHOD HOST:PORT` of each. `since`: how many to leave out."""
         lines = re.findall(r"Request \(file descriptor \d+\): (\S+) (\S+) HTTP/", self._log.read_text())
