@@ -42,7 +42,8 @@ s3_access:
   - {{uri: "s3://behind-the-proxy/data", access: read-write}}
 """
 KEY = f"  proxy: {URL}\n"
-OUTSIDE = {"deb.debian.org:80", "pypi.org:443"}
+PACKAGES = {"deb.debian.org:80", "pypi.org:443", "files.pythonhosted.org:443"}
+PIP = "virtualenv -q /tmp/v && /tmp/v/bin/pip install -q --no-cache-dir --index-url https://pypi.org/simple six==1.17.0"
 FETCH = {
     "curl": "curl -sS -m 9 $to",
     "wget": "wget -q -T 9 -t 1 -O- $to",
@@ -150,7 +151,12 @@ def test_a_job_runs_with_the_proxy_and_reaches_its_nodes_without(behind: Behind)
     assert {each for each in asked if BUCKET in each}, asked
 
 
-def test_apt_works_for_root_and_for_sudo(behind: Behind) -> None:
+def test_pip_works(behind: Behind) -> None:
+    said = behind.bed.ssh("bash", "-c", f"{PIP} && /tmp/v/bin/python -c 'import six; print(six.__version__)'")
+    assert said.split()[-1] == "1.17.0"
+
+
+def test_apt_works_with_sudo(behind: Behind) -> None:
     said = behind.bed.ssh(
         "sh", "-c", "sudo apt-get -qq update && apt-cache policy cowsay && sudo apt-get -qq install -y hello"
     )
@@ -205,7 +211,8 @@ def test_other_exceptions_restart_the_head_node_and_reach_new_nodes(behind: Behi
 def test_the_proxy_saw_names_of_aws_and_of_packages_only(behind: Behind) -> None:
     """Neither the metadata service nor a node, by name or by address. It comes last: the log is that of all tests."""
     ends = {each.partition(" ")[2] for each in behind.proxy.requests()}
-    assert {each for each in ends if not each.endswith(".amazonaws.com:443")} == OUTSIDE
+    outside = {each for each in ends if not each.endswith(".amazonaws.com:443")}
+    assert {"deb.debian.org:80", "pypi.org:443"} <= outside <= PACKAGES, outside
     for service in ("ssm", "s3", "ec2", "logs", "monitoring", "secretsmanager"):
         assert f"{service}.us-east-1.amazonaws.com:443" in ends
     assert "cloudformation-waitcondition-us-east-1.s3.amazonaws.com:443" in ends
