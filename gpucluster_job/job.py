@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from gpucluster_job import (
+    around_proxy,
     chain,
     channels,
     elastic,
@@ -165,6 +166,7 @@ class Job:
         in_order = placement.ordered(self._nodes, environ["SLURM_JOB_NODELIST"]) if has_order else self._nodes
         environ["GPUCLUSTER_NODES"] = " ".join(in_order)
         environ["MASTER_ADDR"] = address_of(self._nodes[0])
+        environ.update(around_proxy.variables([*self._nodes, *self._server_nodes], environ))
         self._port = Port()
         environ["MASTER_PORT"], environ["WORLD_SIZE"] = str(self._port.number), str(settings.world_size)
 

@@ -8,6 +8,7 @@ import shutil
 import socket
 import struct
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 FIRST_PORT, LAST_PORT = 20000, 29999
@@ -25,6 +26,12 @@ def address_of(node: str) -> str:
     if not address or address.startswith("127."):
         raise NetworkError(f"the name {node} leads to no address in the cluster's network (got '{address}')")
     return address
+
+
+def addresses_of(nodes: Sequence[str]) -> list[str]:
+    """Those of all nodes whose names lead to one in the cluster's network, by one process."""
+    found = (line.split()[0] for line in _output(["getent", "ahostsv4", *nodes]).splitlines() if line.strip())
+    return list(dict.fromkeys(each for each in found if not each.startswith("127.")))
 
 
 def _slurms_address(node: str) -> str:

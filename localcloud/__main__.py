@@ -79,6 +79,8 @@ def _add_up(up: argparse.ArgumentParser) -> None:
         help="aws: answer with AWS's latencies, limits and delays (default: as fast as possible)",
     )
     _add_pace_scale(up)
+    words = "instances call AWS's names over HTTPS, and reach them by a route to the internet only"
+    up.add_argument("--public-endpoints", action="store_true", help=words)
     up.add_argument("--detach", action="store_true", help="return when the API answers (default: run until Ctrl-C)")
     up.set_defaults(verb=verbs.up)
 

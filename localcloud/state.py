@@ -28,6 +28,7 @@ class Cloud:
     boot: bool
     pace: str = ""  # its table in localcloud/pace at the start; "": none
     pace_scale: float = 1.0
+    public_endpoints: bool = False
 
     def alive(self) -> bool:
         return processes.is_running(self.pid, self.start_time)

@@ -45,6 +45,7 @@ def connect(config: ClusterConfig, config_path: Path | str | None = None) -> Aws
     with aws_errors():
         if record is None:
             return Aws(config, credentials.session(config.region), None, file)
+        local_cloud.leave_proxy()
         keys = {"aws_access_key_id": record.access_key_id, "aws_secret_access_key": record.secret_access_key}
         return Aws(config, boto3.Session(region_name=config.region, **keys), record.endpoint_url, file)
 

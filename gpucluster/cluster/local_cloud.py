@@ -7,6 +7,7 @@ Only the record beside the cluster file makes a cluster local. It is written her
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import urllib.error
@@ -20,6 +21,7 @@ from gpucluster.errors import GpuClusterError, UsageError
 DEFAULT_PORT = 5566
 ACCOUNT = "123456789012"
 """The account of every local cloud (`localcloud/clients.py`)."""
+HERE = ("127.0.0.1", "localhost")
 ENDED = ".ended"
 DEFAULT_WHEELS = Path("~/.cache/gpucluster/wheels")
 
@@ -75,9 +77,21 @@ def environment(record: Record | None, *, region: str) -> dict[str, str | None]:
         "AWS_SESSION_TOKEN": None,
         "AWS_PROFILE": None,
         "AWS_DEFAULT_PROFILE": None,
-        "NO_PROXY": "127.0.0.1,localhost",
-        "no_proxy": "127.0.0.1,localhost",
+        **_around_proxy(),
     }
+
+
+def _around_proxy() -> dict[str, str]:
+    """The user's exceptions from a proxy, and this machine. Most programs read the lower case name first."""
+    before = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    names = dict.fromkeys([*filter(None, before.split(",")), *HERE])
+    return dict.fromkeys(("no_proxy", "NO_PROXY"), ",".join(names))
+
+
+def leave_proxy() -> None:
+    """From now on this process, and those that it starts, reach this machine without the user's proxy: no proxy leads
+    here, and a local cloud knows its owner by the connection."""
+    os.environ.update(_around_proxy())
 
 
 def forget(config_file: Path, cluster: str) -> None:
@@ -93,6 +107,7 @@ def ended(config_file: Path, cluster: str) -> bool:
 
 def running_at(endpoint_url: str, *, timeout_s: float = 2.0) -> str | None:
     """The name of the local cloud that answers at the endpoint; None if no local cloud does."""
+    leave_proxy()
     try:
         with urllib.request.urlopen(f"{endpoint_url}/_localcloud/status", timeout=timeout_s) as answer:
             name: str = json.load(answer)["name"]

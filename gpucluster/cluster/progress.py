@@ -18,7 +18,7 @@ READY: Mapping[Role, str] = {"head": "that Slurm is up", "image": "that everythi
 
 WAIT_CONDITION = "AWS::CloudFormation::WaitCondition"
 _HEAD_SAID = re.compile(r"received failed message: '(.*)' for uniqueId", re.DOTALL)
-_BOOT_STEP = re.compile(r"step=\S+ status=\S+.*")
+_BOOT_STEP = re.compile(r"step=(?:\S+ status=\S|user-data: ).*")
 # Lines that the verbs print themselves at the end, or that are useless to users.
 _QUIET = re.compile(
     r"^\s*$|(start|success): (Building|Publishing|Built|Published) |^(Outputs|Stack ARN):|^\S+\.\w+ = |^arn:|Total time"

@@ -39,5 +39,6 @@ def connect(region: str, record: local_cloud.Record | None = None) -> Connection
             return Connection(region, credentials.session(region))
     import boto3
 
+    local_cloud.leave_proxy()
     keys = {"aws_access_key_id": record.access_key_id, "aws_secret_access_key": record.secret_access_key}
     return Connection(region, boto3.Session(region_name=region, **keys), record.endpoint_url)

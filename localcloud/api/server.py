@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import sys
 import threading
 import traceback
@@ -31,12 +32,15 @@ _LAUNCHES = ("RunInstances", "CreateFleet")
 class Application:
     """WSGI application of the whole cloud. Guests get a second one without the cloud's own routes."""
 
-    def __init__(self, plane: ControlPlane, routes: Routes | None, hosts: tuple[str, ...] = ()) -> None:
-        """`hosts`: names of the server, if they are not those of loopback."""
+    def __init__(
+        self, plane: ControlPlane, routes: Routes | None, hosts: tuple[str, ...] = (), *, on_internet: bool = False
+    ) -> None:
+        """`hosts`: names of the server, if they are not those of loopback. `on_internet`: only packets that have a
+        route to the internet arrive."""
         self._plane = plane
         self._locks = plane.runtime.locks
         self._routes = routes
-        self._inside = routes is None
+        self._inside = routes is None and not on_internet
         self._hosts = hosts
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -50,7 +54,7 @@ class Application:
         call = calls.identify(environ)
         session, decision = None, authorization.Decision()
         try:
-            key = signatures.verify(signatures.received(environ), self._plane.keys.held)
+            key = signatures.verify(signatures.as_sent(environ), self._plane.keys.held)
             parameters.seed(self._locks, call.region)
             with self._locks.holding(call.service, call.action):
                 session = self._plane.keys.session_of(key)
@@ -153,8 +157,8 @@ def _ends(environ: Environ) -> tuple[tuple[str, int], tuple[str, int]]:
     return connection.getpeername(), connection.getsockname()
 
 
-def serve(app: WsgiApp, listener: socket.socket) -> BaseWSGIServer:
-    """Serves `app` on a listening socket in its own thread."""
+def serve(app: WsgiApp, listener: socket.socket, context: ssl.SSLContext | None = None) -> BaseWSGIServer:
+    """Serves `app` on a listening socket in its own thread; with a context over TLS."""
     from moto.moto_server.werkzeug_app import MotoRequestHandler
 
     class QuietHandler(MotoRequestHandler):
@@ -162,6 +166,10 @@ def serve(app: WsgiApp, listener: socket.socket) -> BaseWSGIServer:
             """Werkzeug logs nothing, because api.jsonl has every call."""
 
     address, port = listener.getsockname()[:2]
-    server = make_server(address, port, app, threaded=True, request_handler=QuietHandler, fd=listener.fileno())
+    server = make_server(
+        address, port, app, threaded=True, request_handler=QuietHandler, ssl_context=context, fd=listener.fileno()
+    )
+    if isinstance(server.socket, ssl.SSLSocket):  # a client that sends nothing must not keep the others waiting
+        server.socket.do_handshake_on_connect = False  # type: ignore[attr-defined]
     threading.Thread(target=server.serve_forever, args=(0.1,), name=f"api-{address}", daemon=True).start()
     return server

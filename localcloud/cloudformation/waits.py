@@ -13,7 +13,8 @@ from werkzeug import Request, Response
 from localcloud.cloudformation.errors import ResourceError
 
 # The API's address in guests; the same path at the endpoint outside works too.
-BASE_URL = "http://169.254.169.251/_localcloud/wait/"
+PATH = "/_localcloud/wait/"
+BASE_URL = f"http://169.254.169.251{PATH}"
 _POLL_S = 0.25
 
 
@@ -45,12 +46,13 @@ class Waits:
     def __init__(self) -> None:
         self._signals: dict[str, dict[str, Signal]] = {}
         self._changed = threading.Condition()
+        self.base_url = BASE_URL
 
     def new_url(self) -> str:
         token = secrets.token_urlsafe(24)
         with self._changed:
             self._signals[token] = {}
-        return BASE_URL + token
+        return self.base_url + token
 
     def forget(self, url: str) -> None:
         with self._changed:

@@ -12,6 +12,7 @@ from localcloud.clients import ACCOUNT_ID
 from localcloud.databases import hosts, truststore
 from localcloud.ec2 import lifecycle
 from localcloud.filesystems import servers
+from localcloud.guests import public_names
 from localcloud.training import hosts as training_hosts
 
 _INSTANCE_NAME = re.compile(r"ip-(\d+)-(\d+)-(\d+)-(\d+)\.(?:ec2|([a-z0-9-]+)\.compute)\.internal")
@@ -29,7 +30,9 @@ def resolve(vpc_id: str, name: str, record_type: str) -> list[str] | None:
         answer = servers.resolve(vpc_id, name, record_type)
     if answer is None:
         answer = training_hosts.resolve(vpc_id, name, record_type)
-    return answer if answer is not None else hosts.resolve(vpc_id, name, record_type)
+    if answer is None:
+        answer = hosts.resolve(vpc_id, name, record_type)
+    return answer if answer is not None else public_names.resolve(name, record_type)
 
 
 def _from_zones(vpc_id: str, name: str, record_type: str, hops: int) -> list[str] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import ipaddress
 import ssl
 import tempfile
 from functools import cache
@@ -14,6 +15,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 _VALID = datetime.timedelta(days=365)
+_SIGNS = x509.KeyUsage(
+    digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False,
+    key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
+)  # fmt: skip
 
 
 class Certificate(NamedTuple):
@@ -29,6 +34,7 @@ class Authority:
         self._name = _name(name)
         builder = _builder(self._name, self._name, self._key.public_key())
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        builder = builder.add_extension(_SIGNS, critical=True)
         self._own = builder.sign(self._key, hashes.SHA256())
 
     @property
@@ -36,12 +42,15 @@ class Authority:
         """The authority's certificate, in PEM, for clients that trust it."""
         return self._own.public_bytes(serialization.Encoding.PEM).decode()
 
-    def issue(self, host: str) -> Certificate:
-        """A certificate for a server of this name."""
+    def issue(self, host: str, *addresses: str) -> Certificate:
+        """A certificate for a server of this name, and of these addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
         # X.509 limits the common name to 64 characters; clients check the alternative name.
         builder = _builder(_name(host[:64]), self._name, key.public_key())
-        builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        names = [x509.DNSName(host), *(x509.IPAddress(ipaddress.ip_address(each)) for each in addresses)]
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = builder.add_extension(issuer, critical=False)
         signed = builder.sign(self._key, hashes.SHA256())
         return Certificate(_key_pem(key), signed.public_bytes(serialization.Encoding.PEM).decode())
 
@@ -81,6 +90,7 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicK
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
         .not_valid_after(now + _VALID)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 
 

@@ -36,14 +36,18 @@ class NspawnHypervisor:
         metadata: Metadata,
         wheels: Path | None,
         trusted: str = "",
+        *,
+        told_endpoint: bool = True,
     ) -> None:
-        """`trusted`: certificates of authorities, in PEM, that guests trust besides those of the image."""
+        """`trusted`: certificates of authorities, in PEM, that guests trust besides those of the image.
+        `told_endpoint`: guests have the variable with the API's address; otherwise they use AWS's names."""
         self._cloud_id = cloud_id
         self._state_dir = state_dir
         self._layers = Layers(state_dir / "images", image)
         self._metadata = metadata
         self._wheels = wheels
         self._trusted = trusted
+        self._told_endpoint = told_endpoint
         self._machines: dict[str, Machine] = {}
         self._left = False  # whether something of an ended instance is left on this machine
         self._ends = threading.Lock()  # whether a guest that ended is stopped or terminated
@@ -118,7 +122,7 @@ class NspawnHypervisor:
                 machine.state = machine.state if machine.asked else "running"
             if not machine.asked:
                 self._volumes.furnish(machine.spec.instance_id, machine.spec.hardware.instance_store_gb)
-                machine.boot(netns, self._wheels, self._trusted)
+                machine.boot(netns, self._wheels, self._trusted, told_endpoint=self._told_endpoint)
             machine.wait(lambda leader: self._volumes.show_again(machine.spec.instance_id, leader))
         except Exception as error:  # noqa: BLE001 - the thread is the instance's: its end is told on the console, never lost
             machine.say(f"localcloud: this instance could not run: {error}\n{traceback.format_exc()}")

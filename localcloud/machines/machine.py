@@ -42,11 +42,13 @@ class Machine:
     process: subprocess.Popen[bytes] | None = None
     _launch: Callable[[], subprocess.Popen[bytes]] = field(init=False)
 
-    def boot(self, netns: str, wheels: Path | None, trusted: str) -> None:
+    def boot(self, netns: str, wheels: Path | None, trusted: str, *, told_endpoint: bool) -> None:
         """Starts the guest, after the fault's delay if it has one, unless it is ended before."""
         self.root.mount(self.layers)
         self.root.prepare(self.spec, self.fault.broken_commands, self.layers)
         self.root.trust(trusted)
+        if not told_endpoint:
+            self.root.forget_endpoint()
         self.root.kernel_log.open()
         groups = cgroups.create(self.cgroup)
         if self.stopping.wait(self.fault.delay_s):

@@ -67,6 +67,16 @@ class Root:
         with (self.path / "etc/ssl/certs/ca-certificates.crt").open("a") as bundle:
             bundle.write(certificates)
 
+    def forget_endpoint(self) -> None:
+        """Takes the variable with the API's address out of the files that the image has it in. Lines that the guest
+        itself wrote into them stay."""
+        for name in ("etc/environment", "etc/systemd/system.conf.d/aws.conf"):
+            path = self.path / name
+            lines = path.read_text().splitlines(keepends=True)
+            kept = [line for line in lines if "AWS_ENDPOINT_URL=" not in line]
+            if kept != lines:
+                path.write_text("".join(kept))
+
     def binds(self, spec: InstanceSpec, wheels: Path | None) -> list[Bind]:
         binds = [
             Bind(self.host, "/run/localcloud"),

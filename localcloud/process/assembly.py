@@ -11,15 +11,17 @@ from websockets.sync.server import Server
 from werkzeug.serving import BaseWSGIServer
 
 from localcloud import clients, state
-from localcloud.api import server
+from localcloud.api import public_endpoints, server
 from localcloud.api.api_log import ApiLog
 from localcloud.api.control_plane import ControlPlane
 from localcloud.api.routes import Routes
 from localcloud.api.tunnel import Tunnels
+from localcloud.cloudformation import waits
 from localcloud.databases import truststore
 from localcloud.errors import UsageError
 from localcloud.filesystems.contents import Contents
 from localcloud.filesystems.objects import Store
+from localcloud.guests import public_names
 from localcloud.identity import authority
 from localcloud.machines.networks.addressing import CREDENTIALS_ADDRESS
 from localcloud.machines.no_boot import NoBoot
@@ -76,10 +78,21 @@ class RunningCloud:
             hypervisor = plane.runtime.hypervisor
             inside = server.Application(plane, None, hosts=(API_ADDRESS[0], f"{API_ADDRESS[0]}:80"))
             self._servers.append(server.serve(inside, hypervisor.listen(*API_ADDRESS)))
+            self._serve_public(cloud, plane)
             self._servers.append(truststore.serve(hypervisor.listen(*truststore.ENDPOINT)))
             self._credentials = credentials.serve(plane.grants, hypervisor.listen(CREDENTIALS_ADDRESS, 80))
         outside = server.Application(plane, Routes(cloud, plane))
         self._servers.append(server.serve(outside, listener))
+
+    def _serve_public(self, cloud: state.Cloud, plane: ControlPlane) -> None:
+        if not cloud.public_endpoints:
+            return
+        application = server.Application(plane, None, hosts=(API_ADDRESS[0],), on_internet=True)
+        listener = plane.runtime.hypervisor.listen(*public_endpoints.ENDPOINT)
+        api = server.serve(public_endpoints.Renamed(application), listener, public_endpoints.context())
+        self._servers.append(api)
+        waits.WAITS.base_url = f"https://{public_names.WAITS_HOST}{waits.PATH}"
+        public_names.served.set()
 
     def close(self) -> None:
         for api in self._servers:
@@ -104,4 +117,12 @@ def _hypervisor(
     from localcloud.machines.image import default_path
 
     trusted = authority.web().certificate
-    return NspawnHypervisor(cloud.id, directory, image or default_path(), metadata, wheels, trusted)
+    return NspawnHypervisor(
+        cloud.id,
+        directory,
+        image or default_path(),
+        metadata,
+        wheels,
+        trusted,
+        told_endpoint=not cloud.public_endpoints,
+    )

@@ -37,6 +37,7 @@ class Options:
     """The process whose end also ends this one."""
     pace: str = ""
     pace_scale: float = 1.0
+    public_endpoints: bool = False
 
 
 def run(options: Options) -> None:
@@ -68,6 +69,7 @@ def _record(options: Options) -> state.Cloud:
         boot=options.boot,
         pace=options.pace,
         pace_scale=options.pace_scale,
+        public_endpoints=options.public_endpoints,
     )
 
 

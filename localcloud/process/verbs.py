@@ -57,7 +57,7 @@ def up(options: argparse.Namespace, arguments: list[str]) -> int:
         return 0
     wanted = daemon.Options(
         options.name, options.port, not options.no_boot, options.image, options.wheels, options.while_pid,
-        options.pace, options.pace_scale,
+        options.pace, options.pace_scale, options.public_endpoints,
     )  # fmt: skip
     daemon.run(wanted)
     return 0

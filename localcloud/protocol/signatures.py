@@ -213,6 +213,15 @@ def _verify_old(request: Received, query: Mapping[str, str], lookup: Lookup) -> 
     return key
 
 
+AS_SENT = "localcloud.as-sent"
+"""In a WSGI request that a layer above has changed: the request as the client signed it."""
+
+
+def as_sent(environ: dict[str, Any]) -> Received:
+    sent = environ.get(AS_SENT)
+    return sent if isinstance(sent, Received) else received(environ)
+
+
 def received(environ: dict[str, Any]) -> Received:
     """Converts a WSGI request. Its body can be read again afterwards."""
     original = environ.get(PRESERVED_HEADER_NAMES_ENVIRON_KEY, {})  # header names that contain an underscore

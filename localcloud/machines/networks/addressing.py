@@ -11,6 +11,7 @@ TIME_ADDRESS = "169.254.169.123"
 API_ADDRESS = "169.254.169.251"
 CREDENTIALS_ADDRESS = "169.254.170.2"  # of containers: botocore.utils.ContainerMetadataFetcher
 TRUSTSTORE_ADDRESS = "203.0.113.53"  # of RDS's authorities; reached by the route to the internet
+PUBLIC_ADDRESS = "198.51.100.53"  # of AWS's APIs under their own names; reached by the route to the internet
 # EC2's own; jumbo frames inside a VPC.
 VPC_MTU = 9001
 _SHARED = ipaddress.IPv4Network("100.64.0.0/10")  # carrier-grade NAT space, which no LAN uses

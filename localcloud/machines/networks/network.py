@@ -173,6 +173,7 @@ def hub_inside_commands(cloud_address: str, host_address: str, mtu: int) -> list
         f"addr add {addressing.API_ADDRESS}/32 dev lo",
         f"addr add {addressing.CREDENTIALS_ADDRESS}/32 dev lo",
         f"addr add {addressing.TRUSTSTORE_ADDRESS}/32 dev lo",
+        f"addr add {addressing.PUBLIC_ADDRESS}/32 dev lo",
         f"link set uplink mtu {mtu} up",
         f"addr add {cloud_address}/30 dev uplink",
         f"route add default via {host_address}",

@@ -71,6 +71,15 @@ def test_the_steps_of_an_earlier_boot_are_not_shown_again() -> None:
     assert messages[1:] == ["head node: step=dns status=ok"]
 
 
+def test_a_head_node_that_reaches_no_bundle_says_so_during_the_wait() -> None:
+    """It cannot signal a failure: the address for signals is in the bundle. A wrong proxy is one cause."""
+    said = (
+        "step=user-data: no bundle: https://ssm.us-east-1.amazonaws.com/ <urlopen error [Errno 111] Connection refused>"
+    )
+    messages = heard(WAITS, None, None, console=f"cloud-init[68]: {said}\n")
+    assert messages[1:] == [f"head node: {said}"]
+
+
 def test_the_summary_at_the_end_of_a_failure_is_not_shown() -> None:
     messages = heard(FAILED, "Failed resources:", FAILED, "❌  GpuCluster failed to deploy")
     assert len(messages) == 1

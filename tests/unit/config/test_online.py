@@ -98,5 +98,6 @@ def test_a_wrong_file_exits_with_2_and_a_lacking_account_with_3() -> None:
 
 def test_a_subnet_whose_nodes_have_a_proxy_needs_no_route_to_the_internet() -> None:
     case = CASES["subnet-leads-out"][0]
+    assert "network.proxy" in str(said("subnet-leads-out", case.cluster, case.fails)[0].hint)
     keys = {**case.cluster, "network": {**case.cluster["network"], "proxy": "http://10.0.0.3:3128"}}
     assert said("subnet-leads-out", keys, case.fails) == []

@@ -76,7 +76,7 @@ def _fault(network: Network, leading: list[Route], dead: list[Route]) -> tuple[s
         return message, "route to a NAT gateway or to a transit gateway"
     if (gone := _widest(dead, "")) and _cover([*leading, *dead]):
         return f"{lacks}: {gone[1]} is gone or does not work", f"replace the route to {gone[0]}, or its target"
-    return lacks, "add a route from 0.0.0.0/0 to a NAT gateway, or write internet: none"
+    return lacks, "add a route from 0.0.0.0/0 to a NAT gateway, name a proxy in network.proxy, or write internet: none"
 
 
 def _widest(routes: Iterable[Route], *targets: str) -> Route | None:
