@@ -75,7 +75,8 @@ let_go() {
 
 # noted_kind MOUNT: what is mounted there, as the first word of its type; nothing without a note.
 noted_kind() {
-    local note=$MOUNTED/$(note_of "$1")
+    local note
+    note=$MOUNTED/$(note_of "$1")
     if [ ! -e "$note" ]; then return; fi
     case $(<"$note") in
         "disk "* | "head.$ZONE:"*) echo ebs ;;
