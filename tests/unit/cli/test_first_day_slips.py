@@ -129,6 +129,7 @@ def test_data_in_s3_without_credentials_says_how_to_get_them(
 ) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")  # `data` sets it for its processes
     monkeypatch.setattr(s3, "_client", s3._client.__wrapped__)  # an earlier test's client may have credentials
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     monkeypatch.setenv("HOME", str(folder))
