@@ -21,8 +21,7 @@ class NetworkError(RuntimeError):
 def address_of(node: str) -> str:
     """The node's address in the cluster's network. Some images map a host's own name to 127.0.1.1; then Slurm's address
     is used."""
-    found = [line.split()[0] for line in _output(["getent", "ahostsv4", node]).splitlines() if line.strip()]
-    address = next((each for each in found if not each.startswith("127.")), "") or _slurms_address(node)
+    address = next(iter(addresses_of([node])), "") or _slurms_address(node)
     if not address or address.startswith("127."):
         raise NetworkError(f"the name {node} leads to no address in the cluster's network (got '{address}')")
     return address

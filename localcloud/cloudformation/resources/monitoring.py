@@ -46,9 +46,6 @@ class LogGroup(Handler):
         return Made(name, {"Arn": f"arn:aws:logs:{call.region}:{call.account_id}:log-group:{name}:*"})
 
 
-_OF_ALARMS = "cloudwatch", "untag_resource", "tag_resource"
-
-
 @resource("AWS::CloudWatch::Alarm", updatable="Tags", delete="cloudwatch delete_alarms AlarmNames")
 class Alarm(Handler):
     def create(self, call: Call, properties: Properties) -> Made:
@@ -56,7 +53,8 @@ class Alarm(Handler):
 
     def update(self, call: Call, physical_id: str, old: Properties, new: Properties) -> Made:
         made = self._put(call, physical_id, new)
-        change_tags(call, *_OF_ALARMS, old, new, ResourceARN=made.attributes["Arn"])
+        arn = made.attributes["Arn"]
+        change_tags(call, "cloudwatch", "untag_resource", "tag_resource", old, new, ResourceARN=arn)
         return made
 
     def replaces(self, changed: set[str]) -> bool:
